@@ -35,6 +35,7 @@ FOLDERS = {
         "integrations",
         "noted_time",
         "noted_time_cli",
+        "noted_time_extensions",
         "reader_client",
         "spark_integration",
         "writer_client",
@@ -105,12 +106,19 @@ def list_files(kind: str) -> list[Path]:
     )
     files = [Path(line) for line in listed.stdout.splitlines()]
     if kind in FOLDERS:
-        return [file for file in files if file.parts[0] in FOLDERS[kind]]
+        return [file for file in files if find_kind(file) == kind]
     return [
         file
         for file in files
         if str(file) == "README.md" or (file.parts[0] == "docs" and "decisions" not in file.parts)
     ]
+
+
+def find_kind(file: Path) -> str | None:
+    """Return the kind of a Python file. The tests of an extension are in its folder."""
+    if file.parts[0] == "noted_time_extensions" and "tests" in file.parts:
+        return "tests"
+    return next((kind for kind, folders in FOLDERS.items() if file.parts[0] in folders), None)
 
 
 def read_code(path: Path) -> Iterator[tuple[int, str]]:

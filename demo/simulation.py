@@ -15,7 +15,7 @@ import numpy as np
 from demo.data import HOUR_MS, Flight, Flights
 from demo.measurement import Outcome
 from demo.schedule import Airspace
-from noted_time.analysis import Analysis, Curve, analyse
+from noted_time_extensions.analyse.curves import Analysis, Curve, analyse
 
 BEFORE_ALL_TIME = -(2**63)
 

@@ -9,6 +9,7 @@ OWN_PACKAGES = {
     "controller",
     "noted_time",
     "noted_time_cli",
+    "noted_time_extensions",
     "reader_client",
     "spark_integration",
     "writer_client",

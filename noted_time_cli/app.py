@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from noted_time import __version__
+from noted_time.extensions import find_extensions
 from noted_time.values import UNKNOWN_RELEASE, find_zone_release
 from noted_time_cli import demos, relay
-from noted_time_cli.analyse import commands as analyse
 from noted_time_cli.client import (
     completing,
     explaining,
@@ -26,6 +26,7 @@ from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
 from noted_time_cli.terminal.groups import CommandGroup
 from noted_time_cli.terminal.output import echo
+from noted_time_cli.terminal.plugged import plug_in
 
 app = typer.Typer(
     name="noted-time",
@@ -68,12 +69,23 @@ for panel, commands in {
 for panel, groups in {
     RUN_PANEL: (tokens.app,),
     CALL_PANEL: (streams.app,),
-    EXAMPLES_PANEL: (analyse.app,),
     WRITE_PANEL: (observe,),
     READ_PANEL: (relay.app, tables.app),
 }.items():
     for group in groups:
         app.add_typer(group, cls=CommandGroup, rich_help_panel=panel)
+
+
+FOUND_EXTENSIONS = plug_in(
+    {
+        "": app,
+        "claim": tables.app,
+        "observe": observe,
+        "observe kafka": kafka.app,
+        "relay": relay.app,
+    },
+    find_extensions(),
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -88,8 +100,12 @@ def declare_options(
 
     Call one:  noted-time stream create flights
     """
+    context.obj = FOUND_EXTENSIONS
     if is_version and context.invoked_subcommand:
         raise typer.BadParameter("--version takes no command: leave one of them out")
     if is_version:
         echo(f"noted-time {__version__}")
         echo(f"zone data {find_zone_release() or UNKNOWN_RELEASE}")
+        echo(f"extensions {', '.join(each.name for each in FOUND_EXTENSIONS.used) or 'none'}")
+        for name, reason in FOUND_EXTENSIONS.unused.items():
+            echo(f"extension {name} is not used: {reason}")

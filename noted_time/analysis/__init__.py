@@ -1,9 +1,16 @@
-"""The cost of a delay, or of the marks of a stream, on a recorded log: lost rows and waits.
+"""Finds the last mark without a row, and whether its writer had vouched.
 
 Needs numpy (the extra `analyse`).
 """
 
 from __future__ import annotations
 
-from noted_time.analysis.curves import *
-from noted_time.analysis.promises import *
+from noted_time.analysis.promises import (
+    BROKEN_VERDICT,
+    IDLE_VERDICT,
+    UNKNOWN_VERDICT,
+    NotedMarks,
+    Owners,
+    WriterPromise,
+    group_rows,
+)

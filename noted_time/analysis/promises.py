@@ -1,7 +1,6 @@
-"""Finds rows that the marks of a stream lost, and whether their writers had vouched.
+"""Consecutive marks by columns, and which of them counted a writer.
 
-Each row is judged by the last mark whose cut does not cover it. If the row's time is below the
-mark's lower, the row is lost.
+A row is late if its time is below the lower of the last mark whose cut does not cover it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noted_time.analysis.curves import WindowWaits, group_rows, measure_waits, window_ends
 from noted_time.values import MAX_INT64, Mark, Spell
 
 if TYPE_CHECKING:
@@ -109,102 +107,8 @@ Owners = Mapping[int, tuple[str, int]]
 """By segment the writer that owns its rows, from an offset on."""
 
 
-class LocatedRows(NamedTuple):
-    """Rows by columns: event time (Unix ms), position in the log, and optionally a name."""
-
-    times: Times
-    segments: NDArray[Any]
-    offsets: Times
-    names: NDArray[Any] | None = None
-
-    def writers(self, promises: Mapping[str, WriterPromise], owners: Owners) -> NDArray[Any]:
-        """Return the writer of each row, or `""` if it is not known.
-
-        If any name is a writer, names are writers; otherwise the segment's owner is.
-
-        >>> promises, owners = {"a": WriterPromise(())}, {1: ("a", 5)}
-        >>> rows = LocatedRows(np.zeros(3, int), np.array([0, 1, 1]), np.array([5, 4, 5]))
-        >>> rows.writers(promises, owners).tolist()
-        ['', '', 'a']
-        """
-        if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
-            return np.where(known, self.names, "")
-        names = np.full(len(self.times), "", object)
-        for segment, (owner, first) in owners.items():
-            names[(self.segments == segment) & (self.offsets >= first)] = owner
-        return names
-
-
-class LostRows(NamedTuple):
-    """The number of lost rows with one name and verdict."""
-
-    name: str
-    verdict: str
-    rows: int
-    first_ms: int
-    last_ms: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Judgement:
-    """The cost of marks, with the numbers of the `lost` rows.
-
-    Verdicts on a lost row:
-
-    - `BROKEN_VERDICT`: the writer had vouched for the time at a mark that did not cover the row.
-    - `UNKNOWN_VERDICT`: the writer may not have vouched yet.
-    - Other verdicts: the row is late by contract. The verdict is why the mark excluded the writer.
-
-    `not_judged` counts the rows below the first kept cut, unless it is the stream's first.
-    """
-
-    lost: NDArray[np.int64]
-    names: NDArray[Any]
-    verdicts: NDArray[np.object_]
-    not_judged: int
-    waits: WindowWaits
-
-    def rows(self, times: Times) -> list[LostRows]:
-        """Return the lost rows by name and verdict: broken promises first, then the most rows."""
-        groups: dict[tuple[str, str], list[int]] = {}
-        for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
-            groups.setdefault(each[:2], []).append(each[2])
-        lost = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
-        lost.sort(key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name))
-        return lost
-
-
-def judge(
-    marks: NotedMarks,
-    rows: LocatedRows,
-    promises: Mapping[str, WriterPromise],
-    owners: Owners,
-    window_ms: int = 0,
-) -> Judgement:
-    """Judge rows by at least one mark; without a promise, a writer's verdict is not known.
-
-    Windows that the first kept mark closes are not counted.
-    """
-    lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)
-    late = (last >= 0) & (lowers[last] > rows.times)
-    lost = np.flatnonzero(late)
-    seqs, times = last[lost] + marks.first_seq, rows.times[lost]
-    verdicts = np.full(len(lost), UNKNOWN_VERDICT, object)
-    writers = rows.writers(promises, owners)[lost].astype(str)
-    for rows_of_writer in group_rows(writers) if len(lost) else ():
-        promise = promises.get(str(writers[rows_of_writer[0]]))
-        if promise is not None:
-            verdicts[rows_of_writer] = promise.verdicts(seqs[rows_of_writer], times[rows_of_writer])
-    judged = last >= 0 if marks.first_seq > 1 else np.full(len(last), fill_value=True)
-    single = int(window_ms == 0)
-    ends = np.unique(window_ends(rows.times[judged & ~late], window_ms))
-    open_ = ends[ends + single > lowers[0]]
-    by_segment = np.char.add("segment ", rows.segments[lost].astype(str))
-    names = by_segment if rows.names is None else rows.names[lost]
-    return Judgement(
-        lost,
-        np.where(writers == "", names, writers),
-        verdicts,
-        int(np.count_nonzero(~judged)),
-        measure_waits(lowers, np.asarray(marks.written), open_, single),
-    )
+def group_rows(partitions: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+    by_partition = np.argsort(partitions, kind="stable")
+    names = partitions[by_partition]
+    bounds = np.flatnonzero(names[1:] != names[:-1]) + 1
+    return np.split(by_partition, bounds)

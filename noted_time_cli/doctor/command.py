@@ -22,6 +22,7 @@ from noted_time.answers import (
 )
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
+from noted_time.extensions import FoundExtensions
 from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
 from noted_time.stores import parse_root
@@ -80,10 +81,20 @@ def doctor(
     url_origin = _describe_origin(context, "url")
     token_origin = _describe_origin(context, "token") if token else ""
     report = Report(as_json)
+    report.add(_list_extensions(context.obj))
     connect = partial(Transport, url, token=token, timeout_s=CHECK_S)
     _examine(report, examined, connect, url_origin, token_origin)
     if report.end():
         raise typer.Exit(1)
+
+
+def _list_extensions(extensions: FoundExtensions) -> list[Finding]:
+    named = ", ".join(each.name for each in extensions.used) or "none"
+    broken = [
+        Finding(f"extension {name}", "wrong", f"it is not used: {reason}", "update or remove it")
+        for name, reason in extensions.unused.items()
+    ]
+    return [Finding("extensions", "ok", named), *broken]
 
 
 def _describe_origin(context: typer.Context, name: str) -> str:

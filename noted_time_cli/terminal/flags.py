@@ -14,10 +14,10 @@ import typer
 from noted_time.installation import name_program
 from noted_time_cli.terminal.output import report_errors
 
-Command = Callable[..., None]
+CommandFunction = Callable[..., None]
 
 
-def command(run: Command) -> Command:
+def command(run: CommandFunction) -> CommandFunction:
     """Make a function a command that prints an error as a sentence."""
     flags, gather = unfold_flags(run)
 
@@ -50,7 +50,9 @@ def unfold_flags(
     return list(chain.from_iterable(flags)), gather_arguments
 
 
-def group_command(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+def group_command(
+    group: typer.Typer, name: str | None = None
+) -> Callable[[CommandFunction], CommandFunction]:
     return lambda run: group.command(name=name)(command(run))
 
 
@@ -71,7 +73,9 @@ def set_program(text: str) -> str:
     return text.replace(":  noted-time ", f":  {name_program()} ")
 
 
-def set_flags(called: Command, flags: Iterable[Parameter], run: Command) -> Command:
+def set_flags(
+    called: CommandFunction, flags: Iterable[Parameter], run: CommandFunction
+) -> CommandFunction:
     update_wrapper(called, run)
     called.__doc__ = set_program(run.__doc__ or "")
     parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flags]

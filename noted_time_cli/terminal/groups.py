@@ -7,6 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from noted_time.extensions import find_extensions
+from noted_time.installation import install_command
 from noted_time.wording.faults import describe_unknown, place_faults, shorten
 from noted_time_cli.terminal.flags import set_program
 
@@ -19,16 +21,15 @@ class CommandGroup(TyperGroup):
         self.help = set_program(self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer's
-        return _hide_flag_types(super().get_params(ctx))
+        return hide_flag_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as typer's
         name = args[0]
         if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
-            unknown = describe_unknown("command", name, [*self.commands, "--help"])
-            ctx.fail(f"{shorten(name)!r} is an {unknown}")
+            ctx.fail(_explain_absence(ctx, name, [*self.commands, "--help"]))
         found = super().resolve_command(ctx, args)
         if found[1] is not None:
-            _hide_flag_types(found[1].get_params(ctx))
+            hide_flag_types(found[1].get_params(ctx))
         return found
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as typer's
@@ -42,7 +43,30 @@ class CommandGroup(TyperGroup):
             raise
 
 
-def _hide_flag_types(options: list[Any]) -> list[Any]:
+def _explain_absence(ctx: Any, name: str, known: list[str]) -> str:  # noqa: ANN401 - as typer's
+    """Return why a group has no command of this name."""
+    from noted_time.own_extensions import OWN_COMMANDS
+
+    words = " ".join((*_list_words(ctx), name))
+    extension = OWN_COMMANDS.get(words)
+    if extension is None:
+        return f"{shorten(name)!r} is an {describe_unknown('command', name, known)}"
+    reason = find_extensions().unused.get(extension)
+    if reason is None:
+        reason = f"it is not installed: {install_command(extension)}"
+    return f"{words!r} is a command of the extension {extension}, and {reason}"
+
+
+def _list_words(ctx: Any) -> list[str]:  # noqa: ANN401 - as typer's
+    """Return the words after `noted-time` that call the group."""
+    words: list[str] = []
+    while ctx.parent is not None:
+        words.insert(0, ctx.info_name)
+        ctx = ctx.parent
+    return words
+
+
+def hide_flag_types(options: list[Any]) -> list[Any]:
     """Prevent `<bool>` in help, because a flag takes no value."""
     for each in options:
         if getattr(each, "is_flag", False):

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from noted_time_cli.app import app
 from noted_time_cli.terminal.output import build_table, create_console
+from noted_time_cli.terminal.plugged import PluggedCommand
 from tests.support.processes import run_python
 
 EXAMPLE = re.compile(r"noted-time ([^&\n]+)")
@@ -20,7 +21,8 @@ EXAMPLE = re.compile(r"noted-time ([^&\n]+)")
 
 def leaves(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command below a group by its words."""
-    for name, command in group.commands.items():
+    for name, listed in group.commands.items():
+        command = listed.load() if isinstance(listed, PluggedCommand) else listed
         if isinstance(command, TyperGroup):
             yield from leaves(command, *above, name)
         elif isinstance(command, TyperCommand):

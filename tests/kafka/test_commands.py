@@ -1,7 +1,5 @@
 """Commands with a topic, where `transcripts/*.txt` do not suffice."""
 
-import threading
-
 import pytest
 
 from tests.cli.conftest import Commands, start_command
@@ -35,23 +33,3 @@ def test_second_observer_of_a_name_fences_the_first(flights: Flights) -> None:
 
     assert (younger.status, older.returncode) == (0, 1)
     assert "noted-time: writer 'observer' is fenced" in errors
-
-
-def test_new_records_are_analysed_by_the_local_clock(flights: Flights) -> None:
-    flights.send((0, "{}", NOON))
-    ends = threading.Event()
-
-    def go_on() -> None:
-        while not ends.wait(0.1):
-            flights.send((1, "{}", NOON))
-
-    sender = threading.Thread(target=go_on)
-    sender.start()
-    words = ["analyse", "kafka", flights.broker.address, flights.topic, "--live", "2s", "--json"]
-    found = Commands("http://127.0.0.1:9")(*words).json
-    ends.set()
-    sender.join()
-
-    assert found["rows"] > 0
-    assert (found["partitions"], found["assumed"]) == (1, None)
-    assert "by its clock" in found["said"][0]

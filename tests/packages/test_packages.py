@@ -30,7 +30,10 @@ def read_metadata(wheel: Path) -> Message:
 def list_product_files() -> set[str]:
     """Return the files of the packages that are under version control."""
     words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
-    return {each for each in building.run_program(words).splitlines() if each.split("/")[0] in CODE}
+    files = map(Path, building.run_program(words).splitlines())
+    return {
+        each.as_posix() for each in files if each.parts[0] in CODE and "tests" not in each.parts
+    }
 
 
 def test_index_accepts_metadata_and_description(tools: Path, distributions: list[Path]) -> None:

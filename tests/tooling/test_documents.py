@@ -142,7 +142,7 @@ def test_files_and_their_lines_are_short(name: str) -> None:
 QUOTED = re.compile(r"`([^`]+)`")
 
 CODE_FOLDERS = (
-    *("controller", "java", "noted_time", "noted_time_cli"),
+    *("controller", "java", "noted_time", "noted_time_cli", "noted_time_extensions"),
     *("reader_client", "spark_integration", "writer_client"),
 )
 

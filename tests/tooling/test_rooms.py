@@ -16,8 +16,14 @@ ROLES = frozenset(("read", "source", "planner", "query", "files"))
 
 def modules(root: Path) -> list[Path]:
     """Return the modules of the product."""
-    found = (each for package in PACKAGES for each in (root / package).rglob("*.py"))
-    return [each.relative_to(root) for each in found if not each.stem.startswith("__")]
+    found = [path.relative_to(root) for path in list_files(root)]
+    return [each for each in found if not each.stem.startswith("__")]
+
+
+def list_files(root: Path) -> list[Path]:
+    """Return the Python files of the product."""
+    found = (path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    return sorted(path for path in found if "tests" not in path.parts)
 
 
 def test_a_folder_has_few_modules(root: Path) -> None:
@@ -39,7 +45,7 @@ def test_module_names_are_unique_in_a_package(root: Path) -> None:
 def test_no_two_classes_have_the_same_fields(root: Path) -> None:
     """A fact that is declared twice will differ one day."""
     declared = defaultdict(list)
-    for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py")):
+    for path in list_files(root):
         for each in ast.walk(ast.parse(path.read_text())):
             if isinstance(each, ast.ClassDef):
                 targets = (part.target for part in each.body if isinstance(part, ast.AnnAssign))

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.tooling.wheels import PACKAGES, build, install, link_needs
+from tests.tooling.wheels import EXTENSIONS, PACKAGES, build, install, link_needs
 from tools.install.suites import calls
 from tools.trials.waiting import PATIENCE_S
 
@@ -61,7 +61,8 @@ def test_the_wheel_carries_types_and_migrations(wheel_install: Installation) -> 
     with ZipFile(wheel_install.wheel) as files:
         names = set(files.namelist())
 
-    expected = {f"{package}/py.typed" for package in PACKAGES} | {"controller/migrations/env.py"}
+    typed = [*PACKAGES[:-1], *(f"{PACKAGES[-1]}/{name}" for name in EXTENSIONS)]
+    expected = {f"{package}/py.typed" for package in typed} | {"controller/migrations/env.py"}
     assert expected - names == set()
 
 

@@ -88,7 +88,7 @@ COMMANDS = "|".join(get_command(app).commands)  # type: ignore[attr-defined]
 
 def test_hints_begin_with_the_name_of_the_program(root: Path) -> None:
     """A shell does not find `noted-time` in a clone."""
-    packages = (*PUBLIC, "noted_time_cli", "controller", "demo")
+    packages = (*PUBLIC, "noted_time_cli", "noted_time_extensions", "controller", "demo")
     modules = chain.from_iterable((root / each).rglob("*.py") for each in packages)
     hints = chain.from_iterable(map(list_hints, modules))
 

@@ -20,8 +20,11 @@ PACKAGES = (
     "reader_client",
     "spark_integration",
     "noted_time_cli",
+    "noted_time_extensions",
 )
 """The top-level packages of the wheel; the migrations are in the controller."""
+
+EXTENSIONS = sorted(plug.parent.name for plug in ROOT.glob("noted_time_extensions/*/plug.py"))
 
 
 def build(directory: Path) -> Path:

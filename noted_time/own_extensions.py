@@ -1,0 +1,8 @@
+"""The commands of our own extensions, read only to say which extension an unknown command needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OWN_COMMANDS: Mapping[str, str] = {"analyse": "analyse"}
+"""The extension of each command."""

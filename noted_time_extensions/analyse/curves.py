@@ -1,0 +1,232 @@
+"""Compares watermarks that trail the data by a delay with the perfect watermark.
+
+A watermark is checked after each row, as if each were a micro-batch, so a query that keeps up loses
+no more rows. It trails the largest event time so far:
+
+- Spark: of all rows.
+- Flink, without idleness: the least of the largest times of all partitions, once each had a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from noted_time.extending import Rejected, group_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Times = NDArray[np.int64]
+
+NO_WATERMARK = -(2**62)
+"""The watermark before the first row, without overflow in differences."""
+
+MAX_OPEN = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowWaits:
+    """Waits in ms from the end of each window to its result, sorted.
+
+    `still_open` counts windows without a result.
+    """
+
+    ms: Times
+    still_open: int
+
+    @property
+    def median_ms(self) -> float | None:
+        return float(np.median(self.ms)) if len(self.ms) else None
+
+    @property
+    def p99_ms(self) -> int | None:
+        """The wait that 99 % do not exceed, unless more than 5 % of windows are still open."""
+        closed = len(self.ms)
+        if not closed or self.still_open > MAX_OPEN * (closed + self.still_open):
+            return None
+        return int(self.ms[-(-closed * 99 // 100) - 1])
+
+    @property
+    def longest_ms(self) -> int | None:
+        return int(self.ms[-1]) if len(self.ms) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The cost of one kind of watermark at every delay.
+
+    - `largest`: the time that the watermark trails, after each row.
+    - `needed`: the delay that each row would have needed, if above 0, sorted.
+    - `opens`: the least delay that counts at least one row of each window.
+    """
+
+    rows: int
+    arrivals: Times
+    largest: Times
+    needed: Times
+    ends: Times
+    opens: Times
+
+    def count_lost(self, delay_ms: int) -> int:
+        return len(self.needed) - int(np.searchsorted(self.needed, delay_ms, "right"))
+
+    def least_delay_ms(self, lost_share: float = 0.0) -> int:
+        may_be_lost = int(lost_share * self.rows)
+        return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
+
+    def measure_waits(self, delay_ms: int) -> WindowWaits:
+        ends = self.ends[self.opens <= delay_ms]
+        return measure_waits(self.largest, self.arrivals, ends, delay_ms)
+
+
+class RowsBehind(NamedTuple):
+    """The number of rows behind or ahead in a partition, key or writer, and by how many ms."""
+
+    name: str
+    rows: int
+    median_ms: float
+    worst_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """The curves of the watermarks of Spark and Flink, and the waits of the perfect watermark.
+
+    The perfect watermark is always the least event time still to arrive.
+
+    - `late`: the numbers of the rows with a smaller event time than an earlier row.
+    - `owed_to`: the number of the row whose time causes the least delay without loss, if not 0.
+    """
+
+    spark: Curve
+    flink: Curve
+    perfect: WindowWaits
+    late: NDArray[np.int64]
+    late_by: Times
+    owed_to: int | None
+
+    def find_behind(self, names: ArrayLike, most: int = 10) -> list[RowsBehind]:
+        """Return the names with rows behind the largest earlier event time, the worst first.
+
+        `names` has the name of each row, in the analysed order.
+
+        >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
+        [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
+        """
+        return summarize_by_name(np.asarray(names)[self.late], self.late_by, most)
+
+
+def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[RowsBehind]:
+    behind = []
+    for rows in group_rows(names) if len(names) else ():
+        median, worst = float(np.median(ms[rows])), int(ms[rows].max())
+        behind.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
+    return sorted(behind, key=lambda each: (-each.worst_ms, each.name))[:most]
+
+
+def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
+    """Return the numbers of the rows whose time is more than `ahead_ms` beyond their arrival.
+
+    The result is empty if most rows are ahead, such as planned departures.
+
+    >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
+    [1]
+    """
+    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    ahead = np.flatnonzero(event_times - arrived > ahead_ms)
+    return ahead if 2 * len(ahead) <= len(arrived) else ahead[:0]
+
+
+def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | None:
+    """Return the median lead in ms of the rows ahead, if most are more than `ahead_ms` ahead.
+
+    Such times are wrong, or planned. Without them, the result is `None`.
+
+    >>> find_lead([0, 1, 2], [90, 97, 1], 5), find_lead([0, 1, 2], [0, 90, 1], 5)
+    (93, None)
+    """
+    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    leads = event_times - arrived
+    leads = leads[leads > ahead_ms]
+    return int(np.median(leads)) if 2 * len(leads) > len(arrived) else None
+
+
+def analyse(
+    arrivals: ArrayLike, times: ArrayLike, partitions: ArrayLike | None = None, window_ms: int = 0
+) -> Analysis:
+    """Return the cost of delays for rows with int64 Unix ms and a partition.
+
+    Rows with the same arrival keep their order. A row is lost if the watermark has reached its
+    window's end, or its time if `window_ms` is 0. Raises `Rejected` for no rows, different lengths,
+    and a negative window.
+
+    >>> day = analyse([0, 10, 20], [0, 10, 3], window_ms=5)
+    >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
+    (1, 0, 6)
+    """
+    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    parts = np.zeros(len(arrived), np.int64) if partitions is None else np.asarray(partitions)
+    if not len(arrived) == len(event_times) == len(parts) > 0 or window_ms < 0:
+        raise Rejected(
+            f"{len(arrived)} arrivals, {len(event_times)} times and {len(parts)} partitions with a "
+            f"window of {window_ms} ms: give one arrival, time and partition for each row, one row "
+            "or more, and a window of 0 ms or more"
+        )
+    order = None
+    if np.any(arrived[1:] < arrived[:-1]):
+        order = np.argsort(arrived, kind="stable")
+        arrived, event_times, parts = arrived[order], event_times[order], parts[order]
+    ends = window_ends(event_times, window_ms)
+    windows, firsts = np.unique(ends, return_index=True)
+
+    def curve(largest: Times) -> Curve:
+        needed = np.zeros(len(ends), np.int64)
+        np.subtract(largest[:-1], ends[1:] - 1, out=needed[1:])
+        opens = np.maximum(needed[firsts], 0)
+        return Curve(len(ends), arrived, largest, np.sort(needed[needed > 0]), windows, opens)
+
+    largest = np.maximum.accumulate(event_times)
+    spark, late = curve(largest), np.flatnonzero(event_times < largest)
+    owed_to = None
+    if len(spark.needed):  # the first row with the time that the worst row is behind
+        worst = np.argmax(largest[:-1] - ends[1:])
+        owed_to = int(np.searchsorted(largest, largest[worst]))
+        owed_to = owed_to if order is None else int(order[owed_to])
+    return Analysis(
+        spark,
+        spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(event_times, parts)),
+        _measure_perfect(event_times, arrived, windows, beyond=int(window_ms == 0)),
+        late if order is None else order[late],
+        (largest - event_times)[late],
+        owed_to,
+    )
+
+
+def window_ends(times: Times, window_ms: int) -> Times:
+    return times if window_ms == 0 else (times // window_ms + 1) * window_ms
+
+
+def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
+    closed_by = np.searchsorted(watermark, ends + beyond)
+    closed = closed_by < len(watermark)
+    waited = arrivals[closed_by[closed]] - ends[closed]
+    return WindowWaits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
+
+
+def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
+    """Return the waits for the least time still to arrive, unknown after the last row."""
+    still_to_come = np.minimum.accumulate(times[:0:-1])[::-1]
+    waits = measure_waits(still_to_come, arrivals, ends, beyond)
+    return WindowWaits(np.maximum(waits.ms, 0), waits.still_open)
+
+
+def _find_least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
+    least = np.full(len(times), np.iinfo(np.int64).max)
+    for rows in group_rows(partitions):
+        largest = np.concatenate(([NO_WATERMARK], np.maximum.accumulate(times[rows])))
+        counts = np.diff(rows, prepend=0, append=len(times))
+        np.minimum(least, np.repeat(largest, counts), out=least)
+    return least

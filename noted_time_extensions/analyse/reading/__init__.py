@@ -1,0 +1,1 @@
+"""Reads the rows to judge, from files, file logs and topics."""

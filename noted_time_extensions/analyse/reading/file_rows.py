@@ -1,0 +1,253 @@
+"""Read rows from files or a file log."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections import deque
+from dataclasses import replace
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import typer
+from pyarrow.json import ParseOptions, read_json
+
+from noted_time.extending import (
+    FIRST_TIMES,
+    LogDirectories,
+    LogPath,
+    ObjectPath,
+    Rejected,
+    TimeForm,
+    Unreadable,
+    find_arrival,
+    parse_root,
+    pluralize,
+    store_of,
+)
+from noted_time_extensions.analyse.reading.file_orders import find_order_doubt, sort_files
+from noted_time_extensions.analyse.reading.rows import Rows
+from noted_time_extensions.analyse.reading.table_folders import refuse_tables
+from writer_client.extending import ArrowTimes, convert_times, list_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from noted_time_extensions.analyse.reading.columns import FileColumns, FileOrder
+
+LINES_BYTES = 8 << 20
+FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
+NAME_ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .jsonl.gz, .json or .json.gz"
+
+
+def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
+    pattern: str,
+    columns: FileColumns,
+    form: TimeForm,
+    partition: str | None,
+    most: int,
+    order: FileOrder | None,
+) -> Rows:
+    if "://" in pattern:
+        remedy = "copy them, or use `analyse log` for a file log"
+        raise Unreadable(f"{pattern!r} is a URL, but the files are read here: {remedy}")
+    named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
+    files = sort_files([Path(each) for each in named if Path(each).is_file()], order)
+    if not files and named:
+        inside = Path(pattern, "*.parquet").as_posix()
+        raise Rejected(f"{pattern!r} is a directory: name its files, for example {inside!r}")
+    if not files:
+        raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
+    refuse_tables(pattern, files)
+    if len(files) > 1 and not (order or columns.arrival or partition):
+        raise typer.BadParameter(
+            f"the order in which these {len(files)} files came in is not known: name the column "
+            "with the arrival time (--arrival COLUMN) or the partition (--partition COLUMN), or "
+            "give --order name or --order modified"
+        )
+    rows = _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
+    if order is None:
+        return rows
+    return replace(rows, order_doubt=find_order_doubt(files, order))
+
+
+def open_log(root: str, stream: str, ignore: Sequence[str]) -> LogDirectories:
+    return LogDirectories(parse_root(root), stream, time.monotonic, ignore)
+
+
+def read_log(log: LogDirectories, columns: FileColumns, form: TimeForm, most: int) -> Rows:
+    files = log.list_all()
+    log.check_names()
+    if not files:
+        raise Rejected(f"the file log {log.root} has no rows of {log.stream!r}: check both names")
+    return _read_rows(files, columns, form, None, most)
+
+
+def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Table, int]:
+    """Return the last rows of a file, and how many are before them.
+
+    Few rows are kept at a time, because a small file may have very many.
+    """
+    kind = FILE_FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
+    if kind is None:
+        raise Rejected(f"{file} has an unknown format: its name has to end in {NAME_ENDINGS}")
+    if isinstance(file, Path) and not file.stat().st_size:
+        raise Rejected(f"{file} is empty: leave it out")
+    kept, rows, before = deque[pa.RecordBatch](), 0, 0
+    try:
+        schema, read = _open_file(file, kind)
+        for each in columns:
+            if each not in schema.names:
+                there = ", ".join(schema.names)
+                raise Rejected(f"{file} has no column {each!r}; it has {there}")
+        for batch in read(columns=columns):
+            kept.append(batch.select(columns))
+            rows += batch.num_rows
+            while kept and rows - before - kept[0].num_rows >= most:
+                before += kept.popleft().num_rows
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise Rejected(f"{file} cannot be read: {error}") from error
+    table = pa.Table.from_batches(kept, pa.schema([schema.field(each) for each in columns]))
+    table = table.slice(max(0, table.num_rows - most))
+    return _keep_as_text(table) if kind == "csv" else table, rows - table.num_rows
+
+
+def _open_file(file: LogPath, kind: str) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
+    """Return the schema, and a function that yields batches of columns."""
+    if kind == "parquet" or isinstance(file, ObjectPath):
+        parquet = pq.ParquetFile(store_of(file).open(file))
+        return parquet.schema_arrow, parquet.iter_batches
+    if kind == "json":
+        return _open_json_lines(file)
+    found = ds.dataset(file, format=kind)
+    return found.schema, found.to_batches
+
+
+def _open_json_lines(file: Path) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
+    """Keep dates as text, because pyarrow would read dates without a zone as UTC."""
+    found = [_name_dates_text(read_json(lines).schema) for lines in _read_lines(file)]
+    if not found:
+        raise Rejected(f"{file} is empty")
+    schema = pa.unify_schemas(found, promote_options="permissive")
+    options = ParseOptions(explicit_schema=schema)
+
+    def read_batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for lines in _read_lines(file):
+            yield from read_json(lines, parse_options=options).select(columns).to_batches()
+
+    return schema, read_batches
+
+
+def _read_lines(file: Path) -> Iterator[io.BytesIO]:
+    """Yield whole lines, about `LINES_BYTES` at a time."""
+    rest = b""
+    with pa.input_stream(file) as stream:
+        while read := stream.read(LINES_BYTES):
+            lines, end, rest = (rest + read).rpartition(b"\n")
+            if lines.strip():
+                yield io.BytesIO(lines + end)
+    if rest.strip():
+        yield io.BytesIO(rest)
+
+
+def _name_dates_text(schema: pa.Schema) -> pa.Schema:
+    types = (pa.string() if pa.types.is_temporal(each.type) else each.type for each in schema)
+    return pa.schema([*zip(schema.names, types, strict=True)])
+
+
+def _keep_as_text(table: pa.Table) -> pa.Table:
+    for n, each in enumerate(table.schema):
+        if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
+            table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
+    return table
+
+
+def _read_rows(
+    files: Sequence[tuple[int, int, LogPath]],
+    columns: FileColumns,
+    form: TimeForm,
+    partition: str | None,
+    most: int,
+) -> Rows:
+    """Read files, each given by its partition, start offset and path."""
+    given = (columns.time, columns.arrival, partition, columns.who)
+    wanted = [*dict.fromkeys(each for each in given if each is not None)]
+    tables = list[pa.Table]()
+    segments, offsets, places = (list["NDArray[np.int64]"]() for _ in range(3))
+    left, before = most, 0
+    for place, (segment, start, file) in reversed([*enumerate(files)]):
+        table, more = _read_last_rows(file, wanted, left)
+        tables.append(table)
+        segments.append(np.full(len(table), segment))
+        offsets.append(start + more + np.arange(len(table)))
+        places.append(np.full(len(table), place))
+        left, before = left - len(table), before + more
+    for column in (tables, segments, offsets, places):
+        column.reverse()
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise Rejected(f"these files write a column in different forms: {error}") from error
+    if not len(table):
+        where = f"{files[0][2]} has" if len(files) == 1 else f"these {len(files)} files have"
+        raise Rejected(f"{where} no rows: name files with rows")
+    arrivals, arrival = None, _find_modification(files)
+    if columns.arrival is not None:
+        arrivals, *_ = _convert_times(table, columns.arrival, form, arrival)
+        arrival = find_arrival(pc.drop_null(arrivals)[:FIRST_TIMES].to_pylist(), arrival)
+    times, second, left_out = _convert_times(table, columns.time, form, arrival)
+    kept = np.flatnonzero(pc.is_valid(times).to_numpy())
+    without = len(table) - len(kept) - left_out.total()
+    if not len(kept):
+        raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
+    notices = [f"{pluralize(n, 'row')} left out, with {kind}." for kind, n in left_out.items()]
+    if arrivals is not None:
+        if arrivals.null_count:
+            missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
+            raise Rejected(f"{missing}: leave --arrival out, or remove these rows")
+        notices.append(f"Rows came in as {columns.arrival} says.")
+    if before:
+        total = pluralize(before + len(table), "row")
+        notices.append(f"The last {most:,} of {total} are judged; --records takes more.")
+    return Rows(
+        columns.time,
+        _convert_values(times)[kept],
+        (np.concatenate(segments) if partition is None else _read_names(table, partition))[kept],
+        np.concatenate(offsets)[kept],
+        None if arrivals is None else _convert_values(arrivals)[kept],
+        columns.who,
+        None if columns.who is None else _read_names(table, columns.who)[kept],
+        without,
+        notices,
+        second=None if second is times else _convert_values(second)[kept],
+        files=np.concatenate(places)[kept],
+    )
+
+
+def _find_modification(files: Sequence[tuple[int, int, LogPath]]) -> int:
+    """Return when the newest local file was modified, in Unix ms, or now without any."""
+    modified = [file.stat().st_mtime_ns // 10**6 for *_, file in files if isinstance(file, Path)]
+    return max(modified, default=int(time.time() * 1000))
+
+
+def _convert_times(table: pa.Table, column: str, form: TimeForm, arrival: int) -> ArrowTimes:
+    values = table.column(column)
+    first = list_first(values, column, form)
+    return convert_times(values, column, form.judge(column, first, arrival))
+
+
+def _read_names(table: pa.Table, column: str) -> NDArray[Any]:
+    return np.asarray(pc.cast(table.column(column), pa.string()).fill_null("-").to_numpy(), str)
+
+
+def _convert_values(times: pa.ChunkedArray) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = times.fill_null(0).to_numpy()
+    return found

@@ -1,0 +1,141 @@
+"""The rows to judge, and their arrival times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noted_time.extending import (
+    FIRST_TIMES,
+    HOUR_MS,
+    PLACEHOLDER_WORDS,
+    UNIX_MS,
+    TimeForm,
+    find_bounds,
+    group_rows,
+    join_names,
+    pluralize,
+)
+from noted_time_extensions.analyse.reading.twice import describe_hours, resolve_twice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from noted_time_extensions.analyse.reading.file_orders import OrderDoubt
+
+    Times = NDArray[np.int64]
+
+ASSUMED_ARRIVALS = (
+    "Arrival times are not known. Each row is assumed to arrive at the newest event time before it "
+    "in its partition. Delays in transit are not seen, and no waits are shown."
+)
+REPLAY_NOTICE = (
+    "Rows are read in the order of a backfill, an equal share of each partition at a time. The "
+    "losses say nothing about live reading."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows in the order of each partition, as columns.
+
+    Times and arrivals are in Unix ms. `whose` groups late rows. Rows without an event time are
+    skipped. `second` has another reading of the times, where a zone had an hour twice. `files` has
+    the place of each row's file, and `order_doubt` why the files may have another order.
+    """
+
+    event_time: str
+    times: Times
+    partitions: NDArray[Any]
+    offsets: Times
+    arrivals: Times | None = None
+    who: str | None = None
+    whose: NDArray[Any] | None = None
+    without_time: int = 0
+    said: list[str] = field(default_factory=list)
+    log_id: str | None = None
+    second: Times | None = None
+    files: Times | None = None
+    order_doubt: OrderDoubt | None = None
+
+    @property
+    def names(self) -> NDArray[Any]:
+        return self.partitions if self.whose is None else self.whose
+
+    def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
+        kept: dict[str, Any] = {}
+        for name in ("times", "partitions", "arrivals", "whose", "offsets", "second", "files"):
+            column = getattr(self, name)
+            kept[name] = None if column is None else np.delete(column, rows)
+        return replace(self, **kept)
+
+    def remove_impossible(self, form: TimeForm) -> Rows:
+        """Remove the rows outside 1971 to 2199 if most first rows are inside, and describe them."""
+        outside = np.flatnonzero((self.times < UNIX_MS.start) | (self.times >= UNIX_MS.stop))
+        if not len(outside) or find_bounds(self.times[:FIRST_TIMES].tolist()) is not UNIX_MS:
+            return self
+        described, kinds = [*self.said], map(form.describe_outside, self.times[outside].tolist())
+        names = self.names[outside].tolist()
+        for (name, kind), number in Counter(zip(names, kinds, strict=True)).items():
+            whose = f"{self.who} {name}" if self.who else f"partition {name}"
+            what = kind or PLACEHOLDER_WORDS
+            described.append(f"{pluralize(number, 'row')} of {whose} left out, with {what}.")
+        return replace(self.remove_rows(outside), said=described)
+
+    def resolve_twice(self, form: TimeForm) -> Rows:
+        """Take the second of two hours where that is clear, and describe these rows."""
+        if self.second is None or form.zone is None:
+            return self
+        times, other, doubted = resolve_twice(
+            self.times, self.second, self.partitions, self.arrivals
+        )
+        changed = np.flatnonzero(times != self.times)
+        hours = describe_hours(self.times[changed], self.second[changed], form.zone)
+        said = [f"{hour}: they are of the second hour, as the times step back." for hour in hours]
+        hours = describe_hours(self.times[doubted], self.second[doubted], form.zone)
+        said += [f"{hour}: they are taken for the first hour." for hour in hours]
+        second = other if len(doubted) else None
+        return replace(self, times=times, second=second, said=[*self.said, *said])
+
+    def name_silent(self) -> Rows:
+        """Name the partitions without a row in the last hour."""
+        clock = self.times if self.arrivals is None else self.arrivals
+        until = clock.max() - HOUR_MS
+        parts = [rows for rows in group_rows(self.partitions) if clock[rows].max() <= until]
+        if not parts or until not in UNIX_MS:
+            return self
+        names = [str(self.partitions[rows[0]]) for rows in parts]
+        have = ("Partition", "has") if len(parts) == 1 else ("Partitions", "have")
+        silent = (
+            f"{have[0]} {join_names(names)} {have[1]} no row in the last hour: Flink's "
+            "watermark waits without end, and an observer's for --idle."
+        )
+        return replace(self, said=[*self.said, silent])
+
+    def assume_arrivals(self) -> Times:
+        found = np.empty(len(self.times), np.int64)
+        for rows in group_rows(self.partitions):
+            found[rows] = np.maximum.accumulate(self.times[rows])
+        return found
+
+    def order_otherwise(self) -> Rows | None:
+        """Return the rows in the other order that their files may have, `None` without a doubt."""
+        if self.order_doubt is None or self.files is None:
+            return None
+        places = self.order_doubt.places
+        if places is None:
+            earliest = np.full(self.files.max() + 1, np.iinfo(np.int64).max)
+            np.minimum.at(earliest, self.files, self.times)
+            places = earliest
+        order = np.argsort(places[self.files], kind="stable")
+        return replace(self, times=self.times[order], partitions=self.partitions[order])
+
+    def order_as_replay(self) -> Times:
+        """Return for each row the share of its partition that is read then, in billionths."""
+        found = np.empty(len(self.times), np.int64)
+        for rows in group_rows(self.partitions):
+            found[rows] = np.linspace(0, 1e9, len(rows), dtype=np.int64)
+        return found

@@ -1,0 +1,287 @@
+"""Read rows of a Kafka topic once, as read_committed consumers see them, without a group."""
+
+from __future__ import annotations
+
+import time as clocks
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+from rich.console import Console
+from rich.progress import Progress
+
+from noted_time.extending import (
+    FIRST_TIMES,
+    FirstPass,
+    NotObservable,
+    Rejected,
+    TimeForm,
+    Topic,
+    TopicReader,
+    Unreachable,
+    find_arrival,
+    format_time,
+    join_names,
+    pluralize,
+)
+from noted_time_cli.extending import say
+from noted_time_extensions.analyse.reading.rows import Rows
+from noted_time_extensions.analyse.reading.timestamps import (
+    describe_event_timestamps,
+    find_event_timestamps,
+    order_by_offset,
+)
+from writer_client.extending import NullParent, get_timestamp, make_time_getter, make_values_getter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from noted_time.extending import TopicLook
+    from writer_client.extending import TimeOf
+
+READ_S = 0.5
+
+Who = Callable[[Message], str]
+
+
+def read_topic(  # noqa: PLR0913 - one parameter for each flag
+    config: Mapping[str, Any],
+    name: str,
+    field: str | None,
+    time: str | TimeOf | None,
+    form: TimeForm,
+    *,
+    who: str | None,
+    since_ms: int | None,
+    most: int,
+    live_ms: int | None,
+) -> Rows:
+    """Read the last records, or the records of the next `live_ms`."""
+    topic = Topic(config, name)
+    look = topic.look_again(committed=True)
+    topic.check_leaders(look.unknown)
+    said: list[str] = []
+    with suppress(Rejected):  # the client may not read the settings
+        if "compact" in topic.settings().get("cleanup.policy", ""):
+            said.append(f"{name} is compacted: its replaced records are not judged.")
+    reading = _Reading(field, get_timestamp if time is None else time, form, who)
+    with closing(TopicReader(topic)) as reader:
+        if live_ms is not None:
+            reader.begin(look.ends)
+            said += _follow(topic, reader, reading, live_ms)
+        else:
+            begins = _find_begins(topic, look, since_ms, most, said)
+            reader.begin(begins)
+            _read(reader, reading, begins, look.ends)
+    topic.look_again()  # raises if the topic was recreated
+    return reading.build_rows(topic, said, is_live=live_ms is not None)
+
+
+def _find_begins(
+    topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
+) -> dict[int, int]:
+    found = topic.begins()
+    topic.check_leaders(look.ends.keys() - found.keys())
+    begins = {each: found[each] for each in look.ends}
+    if deleted := sum(map(bool, begins.values())):
+        said.append(
+            f"Records that were deleted from {pluralize(deleted, 'partition')} are not judged."
+        )
+    if since_ms is not None:
+        since = int(clocks.time() * 1000) - since_ms
+        from_then = topic.offsets_at(since)
+        if all(from_then[each] <= begins[each] for each in begins):
+            said.append(f"The log has nothing before {format_time(since)}: all of it is read.")
+        begins = {each: max(begins[each], from_then[each]) for each in begins}
+    if empty := [str(each) for each in begins if look.ends[each] <= begins[each]]:
+        names = join_names(empty)
+        said.append(f"Without a record: partition {names}.")
+    there = sum(look.ends[each] - begins[each] for each in begins)
+    if there > most:
+        begins = {
+            each: look.ends[each] + -(look.ends[each] - begin) * most // there
+            for each, begin in begins.items()
+        }
+        read = sum(look.ends[each] - begins[each] for each in begins)
+        said.append(
+            f"The last {read:,} of {there:,} records are read, an equal share of each partition; "
+            "--records takes more."
+        )
+    return begins
+
+
+def _read(
+    reader: TopicReader, reading: _Reading, begins: Mapping[int, int], ends: Mapping[int, int]
+) -> None:
+    total = sum(ends[each] - begins[each] for each in ends)
+    say(f"Reading {pluralize(total, 'record')} of {pluralize(len(ends), 'partition')}.")
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=total)
+        while reader.find_behind(ends):
+            for partition, offset, message in reader.read(ends, for_s=READ_S):
+                if offset < ends[partition]:
+                    reading.take(partition, message)
+            done = sum(min(reader.position[each], ends[each]) - begins[each] for each in ends)
+            progress.update(bar, completed=done)
+
+
+def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) -> list[str]:
+    until = clocks.monotonic() + live_ms / 1000
+    say("Reading new records. Ctrl-C stops reading and shows the results.")
+    try:
+        while clocks.monotonic() < until:
+            found = topic.look(committed=True).ends
+            ends = {each: end for each, end in found.items() if each in reader.position}
+            for partition, _, message in reader.read(ends, for_s=READ_S):
+                reading.take(partition, message, int(clocks.time() * 1000))
+            clocks.sleep(0.1)
+    except KeyboardInterrupt:
+        pass
+    return ["Rows came in when this machine read them, by its clock."]
+
+
+class _Reading:
+    """The columns of the rows read so far."""
+
+    def __init__(
+        self, field: str | None, time: str | TimeOf, form: TimeForm, who: str | None
+    ) -> None:
+        self._field = field
+        self._time_of, self._values_of = make_time_getter(time, form), make_values_getter(time)
+        self._form, self._first = form, list[object]()
+        self._named, self._who = who, None if who is None else _make_name_getter(who)
+        self._times, self._came = array("q"), array("q")
+        self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
+        self._names: dict[str, int] = {}
+        self._producers, self._appended = array("q"), array("b")
+        self._second: dict[int, int] = {}
+        self._without, self._without_value = 0, 0
+        self._refused: Exception | None = None
+
+    def take(self, partition: int, message: Message, now: int | None = None) -> None:
+        try:
+            found = self._time_of(message)
+            if len(self._first) < FIRST_TIMES:
+                self._first += self._values_of(message)
+        except (Unreachable, NotObservable):
+            raise
+        except NullParent:
+            self._without_value += 1
+            return
+        except Exception as refused:  # noqa: BLE001 - a user's function may raise any error
+            if message.value() is None:
+                self._without_value += 1
+                return
+            self._refused = self._refused or refused
+            self._without += 1
+            return
+        times = [found] if isinstance(found, int) else found or ()
+        kind, stamp = message.timestamp()
+        who = None if self._who is None else self._who(message)
+        producer = hash(message.key() if who is None else who)
+        for time in times:
+            if isinstance(time, FirstPass):
+                self._second[len(self._times)] = time.second
+            self._producers.append(producer)
+            self._appended.append(kind == TIMESTAMP_LOG_APPEND_TIME)
+            self._times.append(time)
+            self._came.append(stamp if now is None else now)
+            self._partitions.append(partition)
+            self._offsets.append(message.offset() or 0)
+            if who is not None:
+                self._whose.append(self._names.setdefault(who, len(self._names)))
+
+    def build_rows(self, topic: Topic, said: list[str], *, is_live: bool) -> Rows:
+        if not self._times:
+            raise Rejected(self._describe_nothing(topic.name))
+        event_time = self._field or "timestamp"
+        arrival = find_arrival(self._came[:FIRST_TIMES], int(clocks.time() * 1000))
+        self._form.judge(event_time, self._first, arrival)
+        if self._field is None and all(self._appended):
+            raise Rejected(
+                f"the timestamps of {topic.name} are its brokers' and rise: name the event time "
+                "in the records with --field"
+            )
+        arrivals: NDArray[np.int64] | None = None
+        if is_live:
+            arrivals = np.asarray(self._came)
+        elif self._field is not None:
+            arrivals, arrival_notices = self._find_arrivals(event_time.rpartition(".")[2])
+            said = [*arrival_notices, *said]
+        if self._without_value:
+            said.append(f"{pluralize(self._without_value, 'record')} without a value skipped.")
+        if self._refused is not None:
+            said.append(f"The first record without {event_time}: {self._refused}.")
+        whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
+        times = np.asarray(self._times)
+        second = times.copy() if self._second else None
+        if second is not None:
+            second[[*self._second]] = [*self._second.values()]
+        return Rows(
+            event_time.rpartition(".")[2],
+            times,
+            np.asarray(self._partitions),
+            np.asarray(self._offsets),
+            arrivals,
+            self._named,
+            whose,
+            self._without,
+            said,
+            topic.id,
+            second,
+        )
+
+    def _find_arrivals(self, event_time: str) -> tuple[NDArray[np.int64] | None, list[str]]:
+        """Return the arrivals, `None` if no timestamp is one, and what to say about them."""
+        timestamps, partitions = np.asarray(self._came), np.asarray(self._partitions)
+        is_appended = np.asarray(self._appended, dtype=np.bool_)
+        if is_appended.all():
+            return timestamps, ["Records came in at their timestamps, which are their brokers'."]
+        unknown = ~is_appended & find_event_timestamps(
+            np.asarray(self._times), timestamps, partitions, np.asarray(self._producers)
+        )
+        notice = describe_event_timestamps(event_time, unknown)
+        if unknown.all():
+            return None, [notice]
+        clocks_notice = (
+            "Records came in at their timestamps, which are their producers', by their clocks."
+        )
+        if not unknown.any():
+            return timestamps, [clocks_notice]
+        return order_by_offset(timestamps, partitions, unknown), [clocks_notice, notice]
+
+    def _describe_nothing(self, topic: str) -> str:
+        if not self._without:
+            return f"{topic} has no records to judge: is it the right topic, and was it written to?"
+        return f"none of {pluralize(self._without, 'record')} has a time: {self._refused}"
+
+
+def _make_name_getter(named: str) -> Who:
+    kind, _, name = named.partition(":")
+    if named == "key":
+        return lambda message: _format_text(message.key())
+    if kind == "header" and name:
+        return lambda message: _format_text(dict(message.headers() or ()).get(name))
+    if kind == "field" and name:
+        path = name.split(".")
+        return lambda message: _get_inside(message.value(), path)
+    raise Rejected(f"--who {named!r} is none of key, header:NAME and field:a.b")
+
+
+def _get_inside(value: Any, path: list[str]) -> str:  # noqa: ANN401 - as Kafka's
+    try:
+        found = msgspec.json.decode(value or b"")
+        for name in path:
+            found = found[name]
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return "-"
+    return str(found)
+
+
+def _format_text(value: Any) -> str:  # noqa: ANN401 - as Kafka's
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "-")

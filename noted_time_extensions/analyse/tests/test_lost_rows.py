@@ -1,0 +1,163 @@
+"""The laws of judging marks: each verdict as a loop over rows and marks would find it."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noted_time import Mark, StreamCut
+from noted_time.analysis import NotedMarks, WriterPromise
+from noted_time.values import Spell
+from noted_time_extensions.analyse.lost_rows import Judgement, LocatedRows, judge
+
+MANY_STREAMS = 8 * settings().max_examples
+"""Some 500 streams, and more with the deep profile."""
+
+WRITERS = ("a", "b")
+OWNERS = {0: ("a", 0), 2: ("b", 5)}
+
+
+class Row(NamedTuple):
+    """One row, and whose it is."""
+
+    time: int
+    segment: int
+    offset: int
+    name: str
+
+
+class Stream(NamedTuple):
+    """Marks, rows, and the promises of two writers."""
+
+    marks: list[Mark]
+    rows: list[Row]
+    words: dict[str, WriterPromise]
+    window: int
+
+    @property
+    def judgement(self) -> Judgement:
+        rows = LocatedRows(*map(np.array, zip(*self.rows, strict=True)))
+        return judge(NotedMarks(self.marks), rows, self.words, OWNERS, self.window)
+
+    def writer(self, row: Row) -> str:
+        """Return whose a row is: by its name if any is a writer's, else by its place."""
+        if any(each.name in self.words for each in self.rows):
+            return row.name if row.name in self.words else ""
+        owner, first = OWNERS.get(row.segment, ("", 0))
+        return owner if row.offset >= first else ""
+
+    def list_passed_marks(self, row: Row) -> list[Mark]:
+        """Return the marks with a lower above its time whose cut is not beyond the row."""
+        return [
+            mark
+            for mark in self.marks
+            if mark.lower > row.time and mark.cut.offsets.get(row.segment, 0) <= row.offset
+        ]
+
+    def verdict(self, row: Row) -> str:
+        """Return the verdict on a lost row, by a look at each mark."""
+        word, marks = self.words.get(self.writer(row)), self.list_passed_marks(row)
+        if word is None:
+            return "not known"
+        promised = [(mark, spell) for mark in marks for spell in word.spells]
+        if any(mark.seq >= spell.from_seq and row.time < spell.end for mark, spell in promised):
+            return "broken"
+        seq = marks[-1].seq
+        away = [(first, why) for first, last, why in word.away if first <= seq <= last]
+        if not word.spells or seq < word.spells[0].from_seq:
+            return next((why for first, why in reversed(away) if not first), "not known")
+        return away[-1][1] if away else "idle"
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> Stream:
+    """Draw marks with gaps, segments that begin late, ties, and writers that join late or leave."""
+    first, lower, written = draw(st.sampled_from((1, 4))), draw(st.integers(-20, 20)), 0
+    cut: dict[int, int] = {}
+    marks = []
+    for seq in range(first, first + draw(st.integers(1, 8))):
+        lower, written = lower + draw(st.integers(1, 9)), written + draw(st.integers(0, 5))
+        for segment in draw(st.sets(st.integers(0, 2))):
+            cut[segment] = cut.get(segment, 0) + draw(st.integers(0, 4))
+        marks.append(Mark(seq, lower, 0, StreamCut(cut), written))
+    names = (*draw(st.sampled_from((WRITERS, ()))), "x", "y")
+    row = st.builds(
+        Row,
+        st.integers(-30, lower + 3),
+        st.integers(0, 3),
+        st.integers(0, 30),
+        st.sampled_from(names),
+    )
+    seqs = st.integers(0, first + 9)
+    spans = st.lists(st.tuples(seqs, seqs).map(sorted), max_size=2)
+    periods = st.lists(st.tuples(seqs, st.integers(-30, lower + 9) | st.none()), max_size=2)
+    word = st.builds(
+        WriterPromise,
+        periods.map(lambda each: [Spell(*period) for period in sorted(each, key=itemgetter(0))]),
+        spans.map(lambda each: [(least, most, "timed_out") for least, most in each]),
+    )
+    words = {writer: draw(word) for writer in WRITERS}
+    rows = draw(st.lists(row, min_size=1, max_size=20))
+    return Stream(marks, rows, words, draw(st.sampled_from((0, 1, 7))))
+
+
+@settings(max_examples=MANY_STREAMS)
+@given(streams())
+def test_lost_rows_equal_a_scan_of_rows_and_marks(stream: Stream) -> None:
+    """Each has a verdict: a broken promise, a reason for lateness, or not known."""
+    found = stream.judgement
+    lost = [n for n, row in enumerate(stream.rows) if stream.list_passed_marks(row)]
+
+    assert found.lost.tolist() == lost
+    assert found.verdicts.tolist() == [stream.verdict(stream.rows[n]) for n in lost]
+
+
+@given(streams())
+def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
+    """If the first kept mark is the stream's first, no earlier mark can have lost rows."""
+    first = stream.marks[0]
+    below = [row for row in stream.rows if row.offset < first.cut.offsets.get(row.segment, 0)]
+
+    assert stream.judgement.not_judged == (len(below) if first.seq > 1 else 0)
+
+
+@given(streams())
+def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None:
+    """The window has a judged row that was not lost. The first kept mark closes no window."""
+    first, ends = stream.marks[0], set[int]()
+    for row in stream.rows:
+        is_below = row.offset < first.cut.offsets.get(row.segment, 0) and first.seq > 1
+        if not stream.list_passed_marks(row) and not is_below:
+            window = stream.window
+            ends.add((row.time // window + 1) * window if window else row.time)
+    waits, still_open = [], 0
+    for end in ends:
+        closing = [m for m in stream.marks if m.lower >= end + (stream.window == 0)]
+        if closing and closing[0] is not first:
+            waits.append(closing[0].written_at - end)
+        still_open += not closing
+
+    found = stream.judgement.waits
+    assert (found.ms.tolist(), found.still_open) == (sorted(waits), still_open)
+
+
+@given(streams())
+def test_lost_rows_are_listed_by_writer_and_verdict(stream: Stream) -> None:
+    """Broken promises come first; each lost row is counted in one line."""
+    found = stream.judgement
+    told = found.rows(np.array([row.time for row in stream.rows]))
+
+    groups: dict[tuple[str, str], list[int]] = {}
+    for n, verdict in zip(found.lost, found.verdicts, strict=True):
+        row = stream.rows[n]
+        groups.setdefault((stream.writer(row) or row.name, verdict), []).append(row.time)
+    assert {(each.name, each.verdict): each[2:] for each in told} == {
+        key: (len(rows), min(rows), max(rows)) for key, rows in groups.items()
+    }
+    assert [each.verdict != "broken" for each in told] == sorted(
+        each.verdict != "broken" for each in told
+    )

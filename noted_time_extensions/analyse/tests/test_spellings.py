@@ -1,0 +1,216 @@
+"""The page of spellings, row by row, and the law of times of several producers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time.filelog import file_name, segment_directory
+from noted_time.observing import FirstPass, NoSuchTime, TimeForm, Unit
+from noted_time.values import HOUR_MS, Rejected, parse_time, parse_zone
+from noted_time_extensions.analyse.reading import file_rows
+from noted_time_extensions.analyse.reading.columns import FileColumns
+from tests.cli.conftest import Commands
+from tests.support.page import read_page
+from writer_client import LogTimes
+from writer_client.kafka.event_times import make_time_getter, make_values_getter
+
+NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
+NOON_MS = 1_795_694_400_000
+LOCAL = datetime(2026, 11, 26, 13)  # noqa: DTZ001 - without a zone
+TYPED: Mapping[str, tuple[object, pa.DataType]] = {
+    "a decimal": (Decimal("1795694400.25"), pa.decimal128(13, 3)),
+    "Parquet's timestamps without": (LOCAL, pa.timestamp("us")),
+    "Parquet's timestamps with ": (NOON, pa.timestamp("us", "UTC")),
+    "Parquet's `date32`": (date(2026, 11, 26), pa.date32()),
+}
+ROWS = re.findall(
+    r"^\| (.+) \| (.+) \| (\S.+) \|$", read_page("docs/reference/spellings.md"), re.MULTILINE
+)[1:]
+
+
+class Spelling:
+    """A row of the page: its values, its options, and the time in ms, or `None` if left out."""
+
+    def __init__(self, written: str, options: str, read: str) -> None:
+        typed = [each for name, each in TYPED.items() if written.startswith(name)]
+        self.kind = typed[0][1] if typed else None
+        self.values = [each for each, _ in typed] or [
+            json.loads(each) for each in re.findall(r"`([^`]+)`", written)
+        ]
+        self.field = "at.$date" if "$date" in written else "at"
+        self.options = words = shlex.split("".join(re.findall(r"`(--[^`]+)`", options)))
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        zone = parse_zone(given["--zone"]) if "--zone" in given else None
+        unit = cast("Unit | None", given.get("--unit"))
+        self.form = TimeForm(unit, zone, given.get("--format"))
+        self.time = None if read in {"left out", "no time"} else parse_time(read)
+
+
+def make_message(value: object) -> Message:
+    """Return a record, as far as a time is read from it."""
+    encoded = json.dumps({"at": value}, default=str).encode()
+    return cast("Message", SimpleNamespace(value=lambda: encoded))
+
+
+def read_record(value: object, spelling: Spelling, form: TimeForm, others: Sequence[object]) -> Any:  # noqa: ANN401 - as read
+    """Return the time of a record, among others, after its form is judged."""
+    if spelling.kind is not None:
+        getter = make_time_getter(lambda _: cast("Any", value), form.judge("at", [value], NOON_MS))
+        return getter(make_message(None))
+    values_of = make_values_getter(spelling.field)
+    first = [each for item in (value, *others) for each in values_of(make_message(item))]
+    return make_time_getter(spelling.field, form.judge("at", first, NOON_MS))(make_message(value))
+
+
+def list_others(value: object) -> list[object]:
+    return [NOON_MS] * 3 if isinstance(value, int) else ["2026-11-26 12:00:00Z"] * 3
+
+
+SPELLED = [pytest.param(Spelling(*row), id=row[0][:40]) for row in ROWS]
+
+
+def test_the_page_has_28_spellings() -> None:
+    assert len(ROWS) == 28
+
+
+@pytest.mark.parametrize("spelling", SPELLED)
+def test_a_topic_has_times_of_each_spelling(spelling: Spelling) -> None:
+    for value in spelling.values:
+        others = [] if spelling.time is not None else list_others(value)
+        found = None
+        with suppress(NoSuchTime):
+            found = read_record(value, spelling, spelling.form, others)
+        assert found == spelling.time
+        if spelling.options and spelling.time is not None:
+            with pytest.raises(Rejected, match=spelling.options[0]):
+                read_record(value, spelling, TimeForm(), others)
+
+
+@pytest.mark.parametrize("spelling", SPELLED)
+def test_files_have_times_of_each_spelling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: Spelling
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    analyse = Commands("http://127.0.0.1:9")
+    for value in spelling.values:
+        others = [] if spelling.time is not None else list_others(value)
+        name = "f.jsonl" if spelling.kind is None else "f.parquet"
+        column = [*others, value["$date"] if isinstance(value, dict) else value]
+        if spelling.kind is not None:
+            pq.write_table(pa.table({"at": pa.array(column, spelling.kind)}), name)
+        else:
+            Path(name).write_text("".join(json.dumps({"at": each}) + "\n" for each in column))
+        words = ("analyse", "files", name, "--time", "at", "--json")
+        found = analyse(*words, *spelling.options).json
+        expected = spelling.time or NOON_MS
+        assert (found["first_ms"], found["last_ms"]) == (expected, expected)
+        assert found["rows"] == (len(others) or 1)
+        if spelling.options and spelling.time is not None:
+            refused = analyse(*words)
+            assert (refused.status, spelling.options[0] in refused.err) == (1, True)
+
+
+FORMATS = {"digits": "%Y%m%d%H%M%S", "log": "%d/%b/%Y:%H:%M:%S %z"}
+HALF_DAYS = {
+    "Europe/Berlin": 1_792_882_800_000,
+    "America/New_York": 1_793_505_600_000,
+    "Australia/Lord_Howe": 1_775_307_600_000,
+    "Asia/Kathmandu": NOON_MS,
+    "UTC": NOON_MS,
+}
+"""The begin of twelve hours in each zone; summer time ends in the first three."""
+
+
+class Producer:
+    """Writes instants in one way, and knows how each is to be read."""
+
+    def __init__(self, zone: str, kind: str, unit: Unit, *, is_wrong: bool) -> None:
+        self.zone, self.kind, self.is_wrong = ZoneInfo(zone), kind, is_wrong
+        self.form = TimeForm(
+            unit if kind == "number" else None,
+            None if kind in {"number", "aware"} else self.zone,
+            FORMATS.get(kind),
+        )
+        self.size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+
+    def write(self, ms: int) -> tuple[object, int | None]:
+        """Return the value written for an instant, and its time."""
+        moment = datetime.fromtimestamp(ms // 1000, self.zone)
+        local = moment.replace(tzinfo=None, fold=0)
+        first = round(local.replace(tzinfo=self.zone).timestamp()) * 1000
+        if self.kind == "number":
+            number = ms * 10**6 // self.size
+            return (number // 1000, None) if self.is_wrong else (number, ms)
+        if self.kind == "aware":
+            return moment.isoformat(), ms
+        if self.kind == "log":
+            return moment.strftime(FORMATS["log"]), ms
+        return local.strftime(FORMATS["digits"]) if self.kind == "digits" else str(local), first
+
+
+producers = st.fixed_dictionaries(
+    {
+        "zone": st.sampled_from([*HALF_DAYS]),
+        "kind": st.sampled_from(["number", "aware", "local", "digits", "log"]),
+        "unit": st.sampled_from(["s", "ms", "us", "ns"]),
+        "wrong": st.integers(0, 3),
+    }
+)
+instants = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 12 * 3600)), min_size=8, max_size=30
+)
+
+
+@given(column=producers, rows=instants)
+def test_times_are_read_as_a_model_reads_them_or_counted(
+    tmp_path_factory: pytest.TempPathFactory, column: dict[str, Any], rows: list[tuple[int, int]]
+) -> None:
+    """Several producers write to one partition, and one may use another unit."""
+    wrong, zone, kind, unit = column["wrong"], column["zone"], column["kind"], column["unit"]
+    by = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
+    begin, right = HALF_DAYS[zone], [(0, seconds) for _, seconds in rows]
+    mixed = [each for pair in zip(right, rows, strict=True) for each in pair]
+    written, model = zip(*(by[n].write(begin + at * 1000) for n, at in mixed), strict=True)
+    readable = [time for time in model if time is not None]
+    root = tmp_path_factory.mktemp("log")
+    segment_directory(root, "s", 0).mkdir(parents=True)
+    path = segment_directory(root, "s", 0) / file_name("s", 0, 0)
+    pq.write_table(pa.table({"at": list(written)}), path)
+    look = LogTimes(root, "s", "at", form=by[0].form)
+    seen = look()
+    form = by[0].form.judge("at", written, NOON_MS)
+    get_time, records = make_time_getter("at", form), list[int | None]()
+    for value in written:
+        try:
+            records.append(cast("int", get_time(make_message(value))))
+        except NoSuchTime:
+            records.append(None)
+    columns = FileColumns(time="at")
+    judged = file_rows.read_files(str(path), columns, by[0].form, None, 100, None)
+    kept = judged.remove_impossible(by[0].form)
+
+    assert (seen.newest, look.unusable) == ({0: max(readable)}, len(model) - len(readable))
+    assert records == list(model)
+    assert kept.times.tolist() == readable
+    assert len(kept.said) == bool(len(readable) < len(model))
+    second = judged.times if judged.second is None else judged.second
+    gaps = (second - judged.times)[second != judged.times]
+    assert len(gaps) == sum(isinstance(time, FirstPass) for time in records)
+    assert {int(gap) for gap in gaps} <= {HOUR_MS // 2, HOUR_MS}

@@ -1,0 +1,7 @@
+"""The names of this package that extensions may use, besides those of `reader_client` itself."""
+
+from __future__ import annotations
+
+from reader_client.protocol.vouching import read_noted
+
+__all__ = ["read_noted"]

@@ -1,0 +1,123 @@
+"""The product works without its extensions, and the page on extensions shows one that works."""
+
+import re
+import shutil
+import sys
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import typer
+
+from noted_time.own_extensions import OWN_COMMANDS
+from tests.support.page import read_page
+from tests.support.processes import run_python
+from tests.tooling.wheels import EXTENSIONS, PACKAGES, ROOT
+from tools.trials.served import Served
+
+PATH = f"import sys; sys.path[:] = [each for each in sys.path if each != {str(ROOT)!r}]; "
+"""Makes a program import the packages of a copy only, as this clone is on Python's path."""
+
+IMPORT_ALL = """
+from importlib import import_module
+from pkgutil import walk_packages
+
+for package in {packages}:
+    root = import_module(package)
+    for module in walk_packages(root.__path__, f"{{package}}."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+"""
+
+CALL = "from noted_time_cli.app import app; app(prog_name='noted-time')"
+
+TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+def copy_without(directory: Path, extension: str) -> None:
+    """Copy the packages, but not one extension, or none of them for "*"."""
+    for package in (*PACKAGES, "migrations"):
+        ignored = shutil.ignore_patterns("__pycache__", "tests")
+        shutil.copytree(ROOT / package, directory / package, ignore=ignored)
+    for folder in directory.glob(f"noted_time_extensions/{extension}"):
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("extension", ["*", *EXTENSIONS])
+def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) -> None:
+    """Each module can be imported, `--help` works, and its command says what is missing."""
+    copy_without(tmp_path, extension)
+    run = partial(run_python, "-c", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    packages = [each for each in PACKAGES if extension != "*" or each != "noted_time_extensions"]
+    names = EXTENSIONS if extension == "*" else [extension]
+    command = next(words for words, owner in OWN_COMMANDS.items() if owner == names[0])
+
+    imported = run(PATH + IMPORT_ALL.format(packages=packages))
+    helped = run(PATH + CALL, "--help")
+    called = run(PATH + CALL, *command.split())
+
+    assert (imported.returncode, imported.stderr) == (0, "")
+    assert (helped.returncode, "demo-stream" in helped.stdout) == (0, True)
+    says = f"{command!r} is a command of the extension {names[0]}, and it is not installed"
+    assert (called.returncode, says in called.stderr) == (2, True)
+
+
+def test_own_commands_are_those_of_the_plugs() -> None:
+    """The table is read if an extension is not installed, so it repeats what the plugs declare."""
+    declared = {
+        command.words: name
+        for name in EXTENSIONS
+        for command in import_module(f"noted_time_extensions.{name}.plug").COMMANDS
+    }
+
+    assert declared == OWN_COMMANDS
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_a_plug_shows_the_help_of_its_commands(name: str) -> None:
+    for command in import_module(f"noted_time_extensions.{name}.plug").COMMANDS:
+        module, _, of = command.function.partition(":")
+        function = getattr(import_module(module), of)
+        if isinstance(function, typer.Typer):
+            assert command.help == function.info.short_help
+        else:
+            assert function.__doc__.startswith(command.help)
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_an_extension_has_a_short_readme(root: Path, name: str) -> None:
+    folder = root / "noted_time_extensions" / name
+    text = (folder / "README.md").read_text()
+    pages = re.findall(r"\]\((\S+?\.md)\)", text)
+
+    assert (len(text.splitlines()) <= 12, len(pages) > 0) == (True, True)
+    assert [each for each in pages if not (folder / each).exists()] == []
+
+
+def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path: Path) -> None:
+    """It has at most 40 lines, and is listed beside ours."""
+    files = dict(TITLED.findall(read_page("docs/guides/extensions.md")))
+    source, installed = tmp_path / "source", tmp_path / "installed"
+    for name, text in {**files, "noted_time_extensions/latest/__init__.py": ""}.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    built = run_python("-m", "hatchling", "build", "-t", "wheel", cwd=source)
+    (wheel,) = source.glob("dist/*.whl")
+    quiet = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    run_python("-m", "pip", "install", *quiet, "--target", installed, wheel).check_returncode()
+    stream = served.new()
+    variables = {"NOTED_TIME_URL": served.url, "PYTHONPATH": f"{ROOT}:{installed}"}
+    run = partial(run_python, "-m", "noted_time", cwd=tmp_path, **variables)
+    before = run("latest", stream)
+    served.post(stream, {"writer": "UA", "time": 1_357_034_400_000, "position": {"0": 5}})
+    after = run("latest", stream)
+    version = run("--version")
+
+    python = [files[name] for name in files if name.endswith(".py")]
+    assert sum(len(text.splitlines()) for text in python) <= 40
+    assert built.returncode == 0
+    assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
+    assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
+    assert version.stdout.endswith("extensions analyse, latest\n")
+    assert "noted_time_extensions.latest" not in sys.modules
