@@ -1,4 +1,4 @@
-"""The names of this package that extensions may use, besides those of `noted_time` itself.
+"""The names of this package that extensions may use, besides its public ones.
 
 They change only with a new version of the project, as `docs/reference/versions.md` says. Names that
 need an extra are imported on first use.

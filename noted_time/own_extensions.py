@@ -1,4 +1,4 @@
-"""The commands of our own extensions, read only to say which extension an unknown command needs."""
+"""The commands of noted-time's extensions, read only to say which one an unknown command needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of this package that extensions may use, besides those of `reader_client` itself."""
+"""The names of this package that extensions may use, besides its public ones."""
 
 from __future__ import annotations
 

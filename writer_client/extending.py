@@ -1,4 +1,4 @@
-"""The names of this package that extensions may use, besides those of `writer_client` itself.
+"""The names of this package that extensions may use, besides its public ones.
 
 They need extras, so they are imported on first use.
 """

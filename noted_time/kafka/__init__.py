@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Topic", "TopicLook"]
 
-OPTIONAL = dict.fromkeys(__all__, ("noted_time.kafka.topic", "kafka"))
+LAZY_IMPORTS = dict.fromkeys(__all__, ("noted_time.kafka.topic", "kafka"))
 
 
 def __getattr__(name: str) -> object:
-    return import_lazily(__name__, OPTIONAL, name)
+    return import_lazily(__name__, LAZY_IMPORTS, name)

@@ -17,7 +17,7 @@ from noted_time_cli.terminal.output import fail
 def plug_in(groups: Mapping[str, typer.Typer], extensions: FoundExtensions) -> FoundExtensions:
     """Add the commands of extensions to groups, each named by the words that call it.
 
-    Returns the extensions without those whose commands cannot be added.
+    Returns the extensions, less the ones with a command that cannot be added.
     """
     reasons = {
         extension.name: reason

@@ -1,4 +1,4 @@
-"""What the extension `analyse` adds."""
+"""Declares the commands of the extension `analyse`."""
 
 from __future__ import annotations
 

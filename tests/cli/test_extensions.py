@@ -160,7 +160,7 @@ def test_a_command_without_its_function_is_named(extend: Extend) -> None:
 
 
 def test_a_command_of_an_extension_that_is_not_used_says_so() -> None:
-    """`noted-time` knows the commands of our own extensions."""
+    """`noted-time` knows the commands of the extensions that come with it."""
     app = typer.Typer(cls=CommandGroup)
     app.command("serve")(lambda: None)
     app.command("wait")(lambda: None)

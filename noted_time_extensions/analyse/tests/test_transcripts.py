@@ -1,4 +1,4 @@
-"""Sessions with `noted-time analyse`; the form is that of `tests/cli/test_transcripts.py`."""
+"""Sessions with `noted-time analyse`; their form is in `tests/cli/test_transcripts.py`."""
 
 from pathlib import Path
 
