@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.spark_rows import rows_by_chance, spark_session
-from noted_time.tables import complete_to
-from spark_integration import NotedTable, TableClaims
+from noted_time_extensions.tables import NotedTable, TableClaims, complete_to
 from tools.trials import tables
 
 if TYPE_CHECKING:

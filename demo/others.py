@@ -21,7 +21,7 @@ from deltalake import DeltaTable, write_deltalake
 from demo.judge import Look
 from demo.replay import INSTANT, SCHEMA
 from demo.schedule import Step
-from noted_time.tables import NoClaim, standing
+from noted_time_extensions.tables import NoClaim, standing
 
 COMPACTED_EVERY = 24
 """The number of looks between two compactions."""

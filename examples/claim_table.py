@@ -10,15 +10,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_integration import (
-    KafkaRecords,
-    Noted,
-    NotedTable,
-    TableClaims,
-    WatermarkPolicy,
-    kafka_package,
-    read_noted_kafka,
-)
+from noted_time_extensions.tables import NotedTable, TableClaims
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, kafka_package, read_noted_kafka
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 BROKER = os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")

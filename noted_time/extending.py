@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.client import run
+from noted_time.answers import LedgerPage
+from noted_time.client import Question, run
 from noted_time.client.transport import Transport
-from noted_time.extensions import Command
+from noted_time.extensions import Command, Scheme
 from noted_time.extras import import_lazily, require_extra
 from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
+from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource
 from noted_time.observing import (
     FIRST_TIMES,
     PLACEHOLDER_WORDS,
@@ -22,26 +24,45 @@ from noted_time.observing import (
     find_arrival,
     find_bounds,
 )
+from noted_time.progress import ReadOffsets
+from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
 from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
 from noted_time.values import (
     DAY_MS,
     EPOCH,
     HOUR_MS,
+    INGESTION_NAME,
+    MAX_INT64,
+    MIN_INT64,
+    NAME_PATTERN,
     UNITS_MS,
     UNIX_MS,
     WEEK_MS,
     YEAR_MS,
     AnotherLog,
+    Conflict,
+    Int64,
+    LateReport,
+    NotedTimeError,
     NotObservable,
     Rejected,
+    Time,
     Unreachable,
     Unreadable,
+    check_least,
     floor_time,
     format_duration,
+    format_gap,
     format_time,
     join_names,
+    parse_duration,
     pluralize,
+    unix_ms_of,
+    validate_name,
 )
+from noted_time.verdict import Completeness, Lack, Requirement, VerdictStatus, describe_objections
+from noted_time.verdict.completeness import LackKind, find_remedy, find_status, name_source
+from noted_time.verdict.words import describe_first_mark, describe_open
 
 if TYPE_CHECKING:
     from noted_time.analysis import (
@@ -53,6 +74,7 @@ if TYPE_CHECKING:
         group_rows,
     )
     from noted_time.kafka import Topic
+    from noted_time.kafka.noted_topic import name_noted_topic
     from noted_time.kafka.records import TopicReader
     from noted_time.kafka.topic import TopicLook
 
@@ -66,6 +88,7 @@ LAZY_IMPORTS = {
     "UNKNOWN_VERDICT": ("noted_time.analysis", "analyse"),
     "WriterPromise": ("noted_time.analysis", "analyse"),
     "group_rows": ("noted_time.analysis", "analyse"),
+    "name_noted_topic": ("noted_time.kafka.noted_topic", "kafka"),
 }
 
 __all__ = [
@@ -74,22 +97,44 @@ __all__ = [
     "EPOCH",
     "FIRST_TIMES",
     "HOUR_MS",
+    "INGESTION_NAME",
+    "MAX_INT64",
+    "MIN_INT64",
+    "NAME_PATTERN",
     "PLACEHOLDER_WORDS",
+    "RUN_QUERY",
     "UNITS_MS",
     "UNIX_MS",
     "UNKNOWN_VERDICT",
     "WEEK_MS",
+    "WHOLE_LOG",
     "YEAR_MS",
     "AnotherLog",
     "Command",
+    "Completeness",
+    "Conflict",
+    "Dataset",
     "FirstPass",
+    "Hop",
+    "HopSource",
+    "Int64",
+    "Lack",
+    "LackKind",
+    "LateReport",
+    "LedgerPage",
     "LogDirectories",
     "LogPath",
     "NotObservable",
     "NotedMarks",
+    "NotedTimeError",
     "ObjectPath",
     "Owners",
+    "Question",
+    "ReadOffsets",
     "Rejected",
+    "Requirement",
+    "Scheme",
+    "Time",
     "TimeForm",
     "Topic",
     "TopicLook",
@@ -97,20 +142,36 @@ __all__ = [
     "Transport",
     "Unreachable",
     "Unreadable",
+    "VerdictStatus",
+    "WholeFrom",
     "WriterPromise",
+    "check_least",
+    "combine_whole",
+    "describe_first_mark",
+    "describe_objections",
+    "describe_open",
     "find_arrival",
     "find_bounds",
+    "find_remedy",
+    "find_status",
     "floor_time",
     "format_duration",
+    "format_gap",
     "format_time",
     "group_rows",
+    "import_lazily",
     "join_names",
+    "name_noted_topic",
     "name_program",
+    "name_source",
+    "parse_duration",
     "parse_root",
     "pluralize",
     "require_extra",
     "run",
     "store_of",
+    "unix_ms_of",
+    "validate_name",
 ]
 
 

@@ -31,10 +31,23 @@ class Command(NamedTuple):
     function: str
 
 
+class Scheme(NamedTuple):
+    """The names of datasets that an extension opens: they begin with the scheme and a colon.
+
+    - `kind`: the kind of such a dataset in the answers of `why`, such as ``table``.
+    - `opener`: ``module:function``. The function gets a `noted_time.extending.Dataset`, `names` and
+      `asking`, and returns a `reader_client.extending.FeatureDataset`.
+    """
+
+    kind: str
+    opener: str
+
+
 class Plug(Protocol):
     """The declarations of a module `plug`. It may leave out any of them."""
 
     COMMANDS: Sequence[Command]
+    DATASETS: Mapping[str, Scheme]
 
 
 class Extension(NamedTuple):
@@ -42,6 +55,14 @@ class Extension(NamedTuple):
 
     name: str
     commands: tuple[Command, ...] = ()
+    datasets: Mapping[str, Scheme] = {}
+
+    def list_declared(self) -> Iterator[str]:
+        """Yield what no other extension may declare, too."""
+        for command in self.commands:
+            yield f"the command {command.words!r}"
+        for scheme in self.datasets:
+            yield f"the scheme {scheme!r}"
 
 
 class FoundExtensions(NamedTuple):
@@ -60,7 +81,7 @@ def find_extensions() -> FoundExtensions:
     """Read the plugs of all extensions.
 
     An extension is not used if its plug cannot be read, or if another one declares the same
-    command.
+    command or scheme.
     """
     used: list[Extension] = []
     unused: dict[str, str] = {}
@@ -70,7 +91,39 @@ def find_extensions() -> FoundExtensions:
         except Exception as error:  # noqa: BLE001 - a broken extension must not stop the others
             unused[name] = f"its plug cannot be read: {type(error).__name__}: {error}"
     found = FoundExtensions(tuple(used), unused)
-    return found.refuse(find_shared_commands(found.used))
+    return found.refuse(find_rivals(found.used))
+
+
+def find_scheme(name: str) -> Scheme | None:
+    """Return the scheme of a dataset's name, `None` if no extension opens it.
+
+    >>> find_scheme("delta:/lake/gold").kind, find_scheme("delta"), find_scheme("s3://lake/state")
+    ('table', None, None)
+    """
+    scheme, colon, _ = name.partition(":")
+    if not colon:
+        return None
+    for extension in find_extensions().used:
+        if scheme in extension.datasets:
+            return extension.datasets[scheme]
+    return None
+
+
+def describe_absence(name: str) -> str | None:
+    """Return why a name of our own extensions is unknown here, `None` if it is none of them.
+
+    `name` is the words of a command, or a scheme with its colon.
+    """
+    from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
+    from noted_time.own_extensions import OWN_NAMES  # noqa: PLC0415 - likewise
+
+    extension = OWN_NAMES.get(name)
+    if extension is None:
+        return None
+    reason = find_extensions().unused.get(extension)
+    if reason is None:
+        reason = f"it is not installed: {install_command('')}"
+    return f"{name!r} is of the extension {extension}, and {reason}"
 
 
 def _list_names() -> Iterator[str]:
@@ -85,24 +138,25 @@ def _list_names() -> Iterator[str]:
 def _read_plug(name: str) -> Extension:
     plug = import_module(f"{EXTENSION_NAMESPACE}.{name}.plug")
     commands = tuple(Command(*declared) for declared in getattr(plug, "COMMANDS", ()))
-    return Extension(name, commands)
+    datasets: Mapping[str, Scheme] = getattr(plug, "DATASETS", {})
+    return Extension(name, commands, {each: Scheme(*datasets[each]) for each in datasets})
 
 
-def find_shared_commands(extensions: Iterable[Extension]) -> dict[str, str]:
-    """Return the extensions that declare a command which another one declares, with the reason.
+def find_rivals(extensions: Iterable[Extension]) -> dict[str, str]:
+    """Return the extensions that declare the same as another one, with the reason.
 
     >>> copy = Command("copy", "Read a stream", "Copy a stream.", "copying:copy")
     >>> extensions = Extension("a", (copy,)), Extension("b", (copy,)), Extension("c")
-    >>> find_shared_commands(extensions)["a"]
+    >>> find_rivals(extensions)["a"]
     "the extensions a and b both have the command 'copy': remove one of them"
     """
     owners: defaultdict[str, list[str]] = defaultdict(list)
     for extension in extensions:
-        for command in extension.commands:
-            owners[command.words].append(extension.name)
+        for declared in extension.list_declared():
+            owners[declared].append(extension.name)
     reasons: dict[str, str] = {}
-    for words, names in owners.items():
+    for declared, names in owners.items():
         if len(names) > 1:
-            reason = f"the extensions {' and '.join(names)} both have the command {words!r}"
+            reason = f"the extensions {' and '.join(names)} both have {declared}"
             reasons |= dict.fromkeys(names, f"{reason}: remove one of them")
     return reasons

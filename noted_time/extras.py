@@ -31,10 +31,18 @@ def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str)
     `names` maps each name to its module and extra, or "".
     """
     if name not in names:
+        _refuse_moved(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, extra = names[name]
     with require_extra(f"{package}.{name}", extra):
         return getattr(import_module(module), name)
+
+
+def _refuse_moved(name: str) -> None:
+    from noted_time.own_extensions import MOVED_NAMES  # noqa: PLC0415 - only for the error
+
+    if name in MOVED_NAMES:
+        raise ImportError(f"{name} is {MOVED_NAMES[name]} now", name=name)
 
 
 def load_function(name: str) -> Callable[..., Any]:

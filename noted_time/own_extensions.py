@@ -1,8 +1,20 @@
-"""The commands of noted-time's extensions, read only to say which one an unknown command needs."""
+"""The names of noted-time's extensions, read only to say which one an unknown name needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-OWN_COMMANDS: Mapping[str, str] = {"analyse": "analyse"}
-"""The extension of each command."""
+OWN_NAMES: Mapping[str, str] = {
+    "analyse": "analyse",
+    "claim": "tables",
+    "delta:": "tables",
+    "iceberg:": "tables",
+}
+"""The extension of each command, and of each scheme with its colon."""
+
+MOVED_NAMES: Mapping[str, str] = {
+    "noted_time.tables": "noted_time_extensions.tables",
+    "spark_integration.NotedTable": "noted_time_extensions.tables.NotedTable",
+    "spark_integration.TableClaims": "noted_time_extensions.tables.TableClaims",
+}
+"""Where a name is that was in the core before."""

@@ -16,7 +16,6 @@ from noted_time_cli.client import (
     note,
     status,
     streams,
-    tables,
     waiting,
     why,
     writers,
@@ -70,21 +69,14 @@ for panel, groups in {
     RUN_PANEL: (tokens.app,),
     CALL_PANEL: (streams.app,),
     WRITE_PANEL: (observe,),
-    READ_PANEL: (relay.app, tables.app),
+    READ_PANEL: (relay.app,),
 }.items():
     for group in groups:
         app.add_typer(group, cls=CommandGroup, rich_help_panel=panel)
 
 
 FOUND_EXTENSIONS = plug_in(
-    {
-        "": app,
-        "claim": tables.app,
-        "observe": observe,
-        "observe kafka": kafka.app,
-        "relay": relay.app,
-    },
-    find_extensions(),
+    {"": app, "observe": observe, "observe kafka": kafka.app, "relay": relay.app}, find_extensions()
 )
 
 

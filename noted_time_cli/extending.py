@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noted_time_cli.client.datasets import Names
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -12,6 +13,7 @@ from noted_time_cli.terminal.brokers import (
 from noted_time_cli.terminal.flags import command, group_command, refuse_options
 from noted_time_cli.terminal.options import (
     DEFAULT_URL,
+    NO_VALUES,
     AsJson,
     DomainOption,
     Ignore,
@@ -27,6 +29,7 @@ from noted_time_cli.terminal.output import Columns, echo, fail, print_table, say
 
 __all__ = [
     "DEFAULT_URL",
+    "NO_VALUES",
     "AsJson",
     "Bootstrap",
     "Columns",
@@ -34,6 +37,7 @@ __all__ = [
     "DomainOption",
     "Ignore",
     "LogRoot",
+    "Names",
     "SchemaOptions",
     "Stream",
     "Token",

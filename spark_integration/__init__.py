@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from spark_integration.marks_source.read import with_noted_watermark as with_noted_watermark
     from spark_integration.session.connector import kafka_package as kafka_package
     from spark_integration.session.zones import build_utc_expression as build_utc_expression
-    from spark_integration.tables.claims import TableClaims as TableClaims
-    from spark_integration.tables.table import NotedTable as NotedTable
 
 with require_extra(__name__, "spark"):
     import spark_integration.marks.watermark  # noqa: F401 - imports all common dependencies
@@ -51,10 +49,8 @@ LAZY_IMPORTS = {
     "Noted": "marks.arguments",
     "NotedLog": "checkpoint.source_positions",
     "NotedLogSink": "derived.sink",
-    "NotedTable": "tables.table",
     "PositionListener": "checkpoint.listener",
     "ReadRange": "log.options",
-    "TableClaims": "tables.claims",
     "WatermarkPolicy": "marks.arguments",
     "build_utc_expression": "session.zones",
     "kafka_package": "session.connector",

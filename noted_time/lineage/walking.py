@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from noted_time.lineage.schemes import find_scheme
+from noted_time.extensions import find_scheme
 from noted_time.values import (
     DEFAULT_DOMAIN,
     MIN_INT64,

@@ -7,8 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from noted_time.extensions import find_extensions
-from noted_time.installation import install_command
+from noted_time.extensions import describe_absence
 from noted_time.wording.faults import describe_unknown, place_faults, shorten
 from noted_time_cli.terminal.flags import set_program
 
@@ -45,16 +44,10 @@ class CommandGroup(TyperGroup):
 
 def _explain_absence(ctx: Any, name: str, known: list[str]) -> str:  # noqa: ANN401 - as typer's
     """Return why a group has no command of this name."""
-    from noted_time.own_extensions import OWN_COMMANDS
-
-    words = " ".join((*_list_words(ctx), name))
-    extension = OWN_COMMANDS.get(words)
-    if extension is None:
-        return f"{shorten(name)!r} is an {describe_unknown('command', name, known)}"
-    reason = find_extensions().unused.get(extension)
-    if reason is None:
-        reason = f"it is not installed: {install_command(extension)}"
-    return f"{words!r} is a command of the extension {extension}, and {reason}"
+    absence = describe_absence(" ".join((*_list_words(ctx), name)))
+    if absence is not None:
+        return absence
+    return f"{shorten(name)!r} is an {describe_unknown('command', name, known)}"
 
 
 def _list_words(ctx: Any) -> list[str]:  # noqa: ANN401 - as typer's

@@ -17,8 +17,9 @@ from noted_time.answers import Completeness
 from noted_time.client import Question
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, NotYet, until_complete
+from noted_time.extensions import describe_absence, find_scheme
 from noted_time.extras import require_extra
-from noted_time.lineage import Dataset, Hop, find_scheme
+from noted_time.lineage import Dataset, Hop
 from noted_time.progress import ReadOffsets
 from noted_time.values import INGESTION_NAME, Rejected, validate_name
 from noted_time.verdict import Requirement, combine
@@ -138,6 +139,9 @@ def open_dataset(
         open_feature = getattr(import_module(module), function)
         opened: FeatureDataset = open_feature(dataset, names=tuple(names), asking=asking)
         return opened
+    absence = describe_absence(f"{dataset.name.partition(':')[0]}:")
+    if absence is not None:
+        raise Rejected(absence)
     match dataset.kind:
         case "group":
             return StreamDataset(dataset, _open_group(dataset.name, stream, kafka or {}))

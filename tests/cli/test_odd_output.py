@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from noted_time.answers import Explanation
-from noted_time.tables.claim import Claim
 from noted_time.values import MOST_DOMAINS
+from noted_time_extensions.tables.claim import Claim
 from tests.cli.conftest import Commands
 from tests.cli.test_doctor_rules import LIVE
 from tests.cli.test_doctor_rules import STREAM as FLIGHTS

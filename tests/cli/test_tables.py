@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from noted_time import tables
+from noted_time_extensions import tables
 from tests.cli.conftest import Commands
 from tests.support.claimed import ROWS, TEN, Orders
 

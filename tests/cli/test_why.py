@@ -6,7 +6,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
-from noted_time.tables import inherit, pin
+from noted_time_extensions.tables import inherit, pin
 from reader_client import why
 from tests.cli.conftest import Commands, note
 from tests.support.claimed import ROWS, TEN, Orders

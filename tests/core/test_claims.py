@@ -9,16 +9,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noted_time.tables import committing, table_history
-from noted_time.tables.claim import EXPECTS_PROPERTY, Claim, Parent, parse_claims
-from noted_time.tables.committing import (
+from noted_time.values import MIN_INT64, Rejected
+from noted_time_extensions.tables import committing, table_history
+from noted_time_extensions.tables.claim import EXPECTS_PROPERTY, Claim, Parent, parse_claims
+from noted_time_extensions.tables.committing import (
     RememberedBatch,
     build_acceptance,
     prepare_commit,
     withdraw_batch,
 )
-from noted_time.tables.table_history import ClaimStatus, Commit, NoClaim, TableClaim, TableHistory
-from noted_time.values import MIN_INT64, Rejected
+from noted_time_extensions.tables.table_history import (
+    ClaimStatus,
+    Commit,
+    NoClaim,
+    TableClaim,
+    TableHistory,
+)
 from tests.support.table_model import Query, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_CLAIMS", "1500"))

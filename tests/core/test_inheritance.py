@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from noted_time.tables.table_history import ClaimStatus
+from noted_time_extensions.tables.table_history import ClaimStatus
 from tests.support.pipeline_model import INCREMENTAL_JOB, JOBS, Pipeline, Table, build_model
 
 PIPELINES = int(os.environ.get("NOTED_TIME_PIPELINES", "200"))

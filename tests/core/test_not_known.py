@@ -13,6 +13,7 @@ from noted_time.reading import Gaps
 from noted_time.values import Late, Missing, VouchedBy
 
 PACKAGES = "controller noted_time noted_time_cli reader_client spark_integration writer_client"
+PACKAGES += " noted_time_extensions"
 SAYS_KNOWN = re.compile(r"(^|_)(known|asked|whole|certain|checked|complete)$")
 
 

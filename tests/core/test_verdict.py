@@ -14,11 +14,11 @@ from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
 from noted_time.reading import LateReports, MarkHistory, MissingWriters
 from noted_time.reading.coverage import Spells
-from noted_time.tables.claim import Claim
-from noted_time.tables.table_history import TableClaim
 from noted_time.values import MIN_INT64, Absence, MissingReason, Spell, VouchedBy, WriterStatus
 from noted_time.verdict import Completeness, Latecomer, Requirement, combine
-from reader_client.tables.table_dataset import ask_claimed_source
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.table_dataset import ask_claimed_source
+from noted_time_extensions.tables.table_history import TableClaim
 from tests.support.judged import Domain, ask
 
 MARKS = [Mark(seq, 10 * seq, 0, StreamCut({0: seq})) for seq in (1, 2, 3)]

@@ -14,13 +14,13 @@ from noted_time.answers import LedgerPage
 from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
 from noted_time.reading import MarkHistory
-from noted_time.tables.claim import Claim, ClaimSource
-from noted_time.tables.claim_verdicts import add_writers, judge_claim, list_asked_sources
-from noted_time.tables.pins import Pin, build_inheritance
-from noted_time.tables.table_history import Commit, TableClaim, TableHistory
 from noted_time.values import MIN_INT64, Mark, StreamCut, StreamSettings
 from noted_time.verdict import Completeness, Requirement, Verdict, judge, judge_time
-from reader_client.tables.table_dataset import ask_claimed_source
+from noted_time_extensions.tables.claim import Claim, ClaimSource
+from noted_time_extensions.tables.claim_verdicts import add_writers, judge_claim, list_asked_sources
+from noted_time_extensions.tables.pins import Pin, build_inheritance
+from noted_time_extensions.tables.table_dataset import ask_claimed_source
+from noted_time_extensions.tables.table_history import Commit, TableClaim, TableHistory
 from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, live, perform, streams
 from tests.core.test_vouching import (
     OPENS_FIRST,

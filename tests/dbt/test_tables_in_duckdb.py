@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from noted_time.tables import complete_to
-from noted_time.tables.claim import Claim
-from noted_time.tables.committing import RememberedBatch, prepare_commit
-from noted_time.tables.table_history import TableHistory
-from noted_time.tables.table_urls import open_history, read_iceberg_history
+from noted_time_extensions.tables import complete_to
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.committing import RememberedBatch, prepare_commit
+from noted_time_extensions.tables.table_history import TableHistory
+from noted_time_extensions.tables.table_urls import open_history, read_iceberg_history
 from tests.support.page import BLOCK, read_page
 from tests.support.suites import find_programs
 

@@ -69,13 +69,13 @@ ROOMS = {
     ),
     "tables": Room(
         (
-            "noted_time/tables/claim*.py",
-            "noted_time/tables/committing.py",
-            "noted_time/tables/pins.py",
-            "noted_time/tables/table_history.py",
+            "noted_time_extensions/tables/claim*.py",
+            "noted_time_extensions/tables/committing.py",
+            "noted_time_extensions/tables/pins.py",
+            "noted_time_extensions/tables/table_history.py",
         ),
         (
-            "noted_time/tables",
+            "noted_time_extensions/tables",
             *_core("claims inheritance verdict verdict_laws"),
             "tests/cli/test_transcripts.py",
         ),

@@ -14,16 +14,16 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from noted_time.client import Json
 from noted_time.reading import WHOLE_LOG
-from noted_time.tables import TableClaim, standing
 from noted_time.values import MIN_INT64
-from spark_integration import Ingestion, NotedTable, ReadRange, TableClaims
+from noted_time_extensions.tables import NotedTable, TableClaim, TableClaims, standing
+from noted_time_extensions.tables.spark.claims import describe_read, find_whole_from
+from noted_time_extensions.tables.spark.table import is_window_end
+from spark_integration import Ingestion, ReadRange
 from spark_integration.checkpoint.query_progress import PlannedBatch
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.options import Option
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.topics import create_planner
-from spark_integration.tables.claims import describe_read, find_whole_from
-from spark_integration.tables.table import is_window_end
 from tests.cli.conftest import Commands
 from tests.support.asking import ask
 from tests.support.claimed import TEN, Orders

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 
-from noted_time.tables import standing
-from noted_time.tables.table_history import START_UNKNOWN, NoClaim, TableClaim
-from spark_integration import NotedTable, TableClaims
+from noted_time_extensions.tables import NotedTable, TableClaims, standing
+from noted_time_extensions.tables.table_history import START_UNKNOWN, NoClaim, TableClaim
 from tests.support.clock import START_MS, Clock, MakeClock
 from tools.trials.waiting import eventually
 

@@ -10,13 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from noted_time.tables import accept, complete_to, standing
-from noted_time.tables.claim import Claim
-from noted_time.tables.table_history import NoClaim
-from spark_integration import NotedTable, TableClaims
+from noted_time_extensions.tables import NotedTable, TableClaims, accept, complete_to, standing
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.spark.claims import check_covered, describe_read
+from noted_time_extensions.tables.spark.table import check_column
+from noted_time_extensions.tables.table_history import NoClaim
 from spark_integration.checkpoint.query_progress import PlannedBatch
-from spark_integration.tables.claims import check_covered, describe_read
-from spark_integration.tables.table import check_column
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan
@@ -106,7 +105,7 @@ def test_claim_names_missing_writers_of_each_source(
     offsets: tuple[dict[str, object], ...],
 ) -> None:
     """The claim has the domain of its offsets, or the only domain of the stream."""
-    monkeypatch.setattr("spark_integration.tables.claims.ASK_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr("noted_time_extensions.tables.spark.claims.ASK_TIMEOUT_S", PATIENCE_S)
     served.create("shipped", domains=domains, max_time_ahead_ms=7)
     claim = claim_after_removal(served, tmp_path, offsets)
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from msgspec.structs import replace
 
-from noted_time.tables.claim import Claim
-from noted_time.tables.committing import RememberedBatch, prepare_commit
-from noted_time.tables.table_history import TableHistory
-from noted_time.tables.table_urls import open_history
 from noted_time.values import MIN_INT64
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.committing import RememberedBatch, prepare_commit
+from noted_time_extensions.tables.table_history import TableHistory
+from noted_time_extensions.tables.table_urls import open_history
 
 TEN = 1_357_034_400_000
 """10:00 of a day in January, in Unix ms."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 
-from noted_time.tables.table_history import TableClaim, TableHistory
-from noted_time.tables.table_urls import open_history, read_iceberg_history
+from noted_time_extensions.tables.table_history import TableClaim, TableHistory
+from noted_time_extensions.tables.table_urls import open_history, read_iceberg_history
 from tests.support.noted_stream import NotedStream, table
 from tests.support.offset_log import list_batches
 from tests.trials.facts import Commit, TableRow

@@ -13,12 +13,12 @@ from random import Random
 
 from msgspec.structs import replace
 
-from noted_time.tables import Pin
-from noted_time.tables import pins as rules
-from noted_time.tables.claim import Claim
-from noted_time.tables.committing import build_acceptance
-from noted_time.tables.table_history import Change, ClaimStatus, TableHistory
 from noted_time.values import Rejected
+from noted_time_extensions.tables import Pin
+from noted_time_extensions.tables import pins as rules
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.committing import build_acceptance
+from noted_time_extensions.tables.table_history import Change, ClaimStatus, TableHistory
 from tests.support.table_model import Query, Row, World
 
 Rows = frozenset[Row]

@@ -14,16 +14,16 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.tables import committing as rules
-from noted_time.tables.claim import Claim
-from noted_time.tables.committing import (
+from noted_time.values import Rejected
+from noted_time_extensions.tables import committing as rules
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.committing import (
     RememberedBatch,
     build_acceptance,
     prepare_commit,
     remember_record,
 )
-from noted_time.tables.table_history import Change, Commit, TableHistory
-from noted_time.values import Rejected
+from noted_time_extensions.tables.table_history import Change, Commit, TableHistory
 
 Row = tuple[str, int]
 """The name of the query, and the place in its source."""

@@ -9,10 +9,9 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.tables import history_of, standing
-from noted_time.tables.table_history import NoClaim, TableClaim
-from noted_time.tables.table_urls import read_iceberg_history
-from spark_integration import NotedTable, TableClaims
+from noted_time_extensions.tables import NotedTable, TableClaims, history_of, standing
+from noted_time_extensions.tables.table_history import NoClaim, TableClaim
+from noted_time_extensions.tables.table_urls import read_iceberg_history
 from tests.support.offset_log import forget_commit
 from tests.support.spark_sessions import wait_for_end
 from tests.support.spark_versions import RUNNING

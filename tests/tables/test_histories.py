@@ -14,12 +14,12 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from noted_time.tables import accept, inherit, pin, standing
-from noted_time.tables.claim import Claim
-from noted_time.tables.delta_log import DeltaLog
-from noted_time.tables.table_history import Change, ClaimStatus, NoClaim, TableHistory
-from noted_time.tables.table_urls import read_iceberg_history
 from noted_time.values import Conflict, Rejected
+from noted_time_extensions.tables import accept, inherit, pin, standing
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.delta_log import DeltaLog
+from noted_time_extensions.tables.table_history import Change, ClaimStatus, NoClaim, TableHistory
+from noted_time_extensions.tables.table_urls import read_iceberg_history
 from tests.support.claimed import TEN, Orders
 from tests.support.pipeline_model import JobTable, Pipeline, Table
 from tests.support.table_model import Query, Row, State, World
@@ -288,8 +288,8 @@ def test_table_changed_meanwhile_is_refused(
         days.overwrite()
         return "id"
 
-    monkeypatch.setattr("noted_time.tables.token_hex", change_first)
-    monkeypatch.setattr("noted_time.tables.inheriting.token_hex", change_first)
+    monkeypatch.setattr("noted_time_extensions.tables.checks.token_hex", change_first)
+    monkeypatch.setattr("noted_time_extensions.tables.inheriting.token_hex", change_first)
     with pytest.raises(Conflict, match="was changed while the claim was committed"):
         accept(days.url, "looked: Ada", at=1)
     with pytest.raises(Conflict, match="was changed while the claim was committed"):

@@ -14,14 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from noted_time.tables.claim import parse_claims
-from noted_time.tables.table_history import Commit, NoClaim, TableHistory
-from spark_integration import TableClaims
+from noted_time_extensions.tables import TableClaims
+from noted_time_extensions.tables.claim import parse_claims
+from noted_time_extensions.tables.spark import claims as claiming
+from noted_time_extensions.tables.spark import memory as remembering
+from noted_time_extensions.tables.spark.claims import BatchClaim, RunningQuery
+from noted_time_extensions.tables.spark.formats import OpenTable, WriteOptions
+from noted_time_extensions.tables.table_history import Commit, NoClaim, TableHistory
 from spark_integration.checkpoint.files import Files
-from spark_integration.tables import claims as claiming
-from spark_integration.tables import memory as remembering
-from spark_integration.tables.claims import BatchClaim, RunningQuery
-from spark_integration.tables.formats import OpenTable, WriteOptions
 from tests.support.offset_log import plan
 from tests.support.page import Session
 

@@ -167,16 +167,14 @@ FACES = (
 )
 
 FEATURES = (
-    "noted_time.tables",
+    "noted_time_extensions",
     "noted_time.filelog",
     "noted_time.observing.resolved",
-    "reader_client.tables",
     "writer_client.files",
     "writer_client.kafka",
     "spark_integration.derived",
     "spark_integration.log",
     "spark_integration.scan",
-    "spark_integration.tables",
 )
 
 

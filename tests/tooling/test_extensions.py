@@ -6,11 +6,15 @@ import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import typer
 
-from noted_time.own_extensions import OWN_COMMANDS
+from noted_time import Rejected, extensions
+from noted_time.extensions import find_extensions
+from noted_time.own_extensions import MOVED_NAMES, OWN_NAMES
+from reader_client.protocol.datasets import open_dataset
 from tests.support.page import read_page
 from tests.support.processes import run_python
 from tests.tooling.wheels import EXTENSIONS, PACKAGES, ROOT
@@ -51,7 +55,7 @@ def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) ->
     run = partial(run_python, "-c", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     packages = [each for each in PACKAGES if extension != "*" or each != "noted_time_extensions"]
     names = EXTENSIONS if extension == "*" else [extension]
-    command = next(words for words, owner in OWN_COMMANDS.items() if owner == names[0])
+    command = next(words for words, owner in OWN_NAMES.items() if owner == names[0])
 
     imported = run(PATH + IMPORT_ALL.format(packages=packages))
     helped = run(PATH + CALL, "--help")
@@ -59,19 +63,39 @@ def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) ->
 
     assert (imported.returncode, imported.stderr) == (0, "")
     assert (helped.returncode, "demo-stream" in helped.stdout) == (0, True)
-    says = f"{command!r} is a command of the extension {names[0]}, and it is not installed"
-    assert (called.returncode, says in called.stderr) == (2, True)
+    says = f"{command!r} is of the extension {names[0]}, and it is not installed"
+    printed = " ".join(called.stderr.replace("│", " ").split())
+    assert (called.returncode, says in printed) == (2, True)
 
 
-def test_own_commands_are_those_of_the_plugs() -> None:
+def test_own_names_are_those_of_the_plugs() -> None:
     """The table is read if an extension is not installed, so it repeats what the plugs declare."""
-    declared = {
-        command.words: name
-        for name in EXTENSIONS
-        for command in import_module(f"noted_time_extensions.{name}.plug").COMMANDS
-    }
+    declared: dict[str, str] = {}
+    for extension in find_extensions().used:
+        declared |= {command.words: extension.name for command in extension.commands}
+        declared |= {f"{scheme}:": extension.name for scheme in extension.datasets}
 
-    assert declared == OWN_COMMANDS
+    assert declared == OWN_NAMES
+
+
+@pytest.mark.parametrize("name", MOVED_NAMES)
+def test_a_moved_name_says_where_it_is(name: str) -> None:
+    package, _, of = name.rpartition(".")
+    with pytest.raises(ImportError, match=f"{name} is {MOVED_NAMES[name]} now"):
+        getattr(import_module(package), of)
+
+    assert resolve_name(MOVED_NAMES[name])
+
+
+@pytest.mark.parametrize("scheme", ["delta", "iceberg"])
+def test_a_dataset_says_which_extension_it_needs(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setattr(extensions, "_list_names", lambda: iter(()))
+    says = f"'{scheme}:' is of the extension tables, and it is not installed: pip install"
+
+    with pytest.raises(Rejected, match=re.escape(says)):
+        open_dataset(f"{scheme}:orders")
 
 
 @pytest.mark.parametrize("name", EXTENSIONS)
@@ -80,7 +104,7 @@ def test_a_plug_shows_the_help_of_its_commands(name: str) -> None:
         module, _, of = command.function.partition(":")
         function = getattr(import_module(module), of)
         if isinstance(function, typer.Typer):
-            assert command.help == function.info.short_help
+            assert command.help in {function.info.short_help, function.info.help}
         else:
             assert function.__doc__.startswith(command.help)
 
@@ -119,5 +143,5 @@ def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path:
     assert built.returncode == 0
     assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
     assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
-    assert version.stdout.endswith("extensions analyse, latest\n")
+    assert version.stdout.endswith("extensions analyse, latest, tables\n")
     assert "noted_time_extensions.latest" not in sys.modules

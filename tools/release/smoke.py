@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import httpx
 
 from noted_time import NotedTimeError, StreamCut
-from noted_time.tables import complete_to
+from noted_time_extensions.tables import complete_to
 from reader_client import ReaderClient
 from writer_client import WriterClient
 

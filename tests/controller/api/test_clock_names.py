@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Integer
 
 from controller.store.records import RECORD_KINDS
 from controller.store.schema import metadata
-from noted_time.tables.claim import Claim
+from noted_time_extensions.tables.claim import Claim
 from tests.support.http import Caller
 
 CLOCKS = {

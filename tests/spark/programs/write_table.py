@@ -21,9 +21,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.tables.table_history import TableHistory
-from spark_integration import NotedTable, TableClaims
-from spark_integration.tables.formats import OpenTable, WriteOptions, open_table
+from noted_time_extensions.tables import NotedTable, TableClaims
+from noted_time_extensions.tables.spark.formats import OpenTable, WriteOptions, open_table
+from noted_time_extensions.tables.table_history import TableHistory
 from tests.support.spark_sessions import start_spark, wait_for_end
 from tools.trials.starting import retry_start, start_query
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, convert, to_builtins
 
-from noted_time.values import (
+from noted_time.extending import (
     DAY_MS,
     INGESTION_NAME,
     MAX_INT64,

@@ -16,10 +16,21 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.installation import name_program
-from noted_time.kafka.noted_topic import name_noted_topic
-from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
-from noted_time.tables.claim import (
+from noted_time.extending import (
+    MIN_INT64,
+    WHOLE_LOG,
+    Requirement,
+    Time,
+    WholeFrom,
+    check_least,
+    combine_whole,
+    name_noted_topic,
+    name_program,
+    parse_duration,
+    unix_ms_of,
+    validate_name,
+)
+from noted_time_extensions.tables.claim import (
     RESERVED_NAMES,
     Claim,
     ClaimSource,
@@ -27,23 +38,25 @@ from noted_time.tables.claim import (
     read_retention_days,
     shift_bound,
 )
-from noted_time.tables.claim_verdicts import add_writers
-from noted_time.tables.committing import find_committed_part, format_properties, prepare_commit
-from noted_time.tables.table_history import TableHistory
-from noted_time.tables.table_urls import split_url
-from noted_time.values import (
-    MIN_INT64,
-    Time,
-    check_least,
-    parse_duration,
-    unix_ms_of,
-    validate_name,
+from noted_time_extensions.tables.claim_verdicts import add_writers
+from noted_time_extensions.tables.committing import (
+    find_committed_part,
+    format_properties,
+    prepare_commit,
 )
-from noted_time.verdict import Requirement
-from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
-from spark_integration.marks.offset import StreamFacts, is_noted, is_of_log, is_of_marks, list_facts
-from spark_integration.tables.formats import OpenTable, open_table
-from spark_integration.tables.memory import MEMORY_DIRECTORY, Memory, open_memory
+from noted_time_extensions.tables.spark.formats import OpenTable, open_table
+from noted_time_extensions.tables.spark.memory import MEMORY_DIRECTORY, Memory, open_memory
+from noted_time_extensions.tables.table_history import TableHistory
+from noted_time_extensions.tables.table_urls import split_url
+from spark_integration.extending import (
+    PlannedBatch,
+    QueryProgress,
+    StreamFacts,
+    is_noted,
+    is_of_log,
+    is_of_marks,
+    list_facts,
+)
 
 log = logging.getLogger("noted_time.spark")
 
@@ -199,10 +212,8 @@ class TableClaims:
     def _add_writers(self, claim: Claim) -> Claim:
         if self.controller_url is None or claim.complete_to is None or len(claim.sources) != 1:
             return claim
-        from noted_time.client import run  # noqa: PLC0415 - HTTP is slow to import
-        from noted_time.client.transport import Transport  # noqa: PLC0415
-        from reader_client.protocol.datasets import find_domain  # noqa: PLC0415
-        from reader_client.protocol.questions import ask_completeness, ask_stream  # noqa: PLC0415
+        from noted_time.extending import Transport, run
+        from reader_client.extending import ask_completeness, ask_stream, find_domain
 
         (source,) = claim.sources
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)

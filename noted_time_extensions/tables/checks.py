@@ -1,4 +1,4 @@
-"""Checks how far Delta and Iceberg tables are complete, by the claims in their commits."""
+"""Returns the claims of tables, and accepts them again."""
 
 from __future__ import annotations
 
@@ -8,29 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from noted_time.tables.claim import Claim
-from noted_time.tables.committing import build_acceptance
-from noted_time.tables.history_rows import history_of
-from noted_time.tables.inheriting import Inheritance, inherit, pin
-from noted_time.tables.pins import Pin
-from noted_time.tables.table_history import Commit, NoClaim, TableClaim, TableHistory
-from noted_time.tables.table_urls import LoadedTable, open_history
-from noted_time.values import Rejected
-
-__all__ = [
-    "Inheritance",
-    "NoClaim",
-    "Pin",
-    "TableClaim",
-    "TableHistory",
-    "accept",
-    "complete_to",
-    "history_of",
-    "inherit",
-    "pin",
-    "since_claims",
-    "standing",
-]
+from noted_time.extending import Rejected
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.committing import build_acceptance
+from noted_time_extensions.tables.history_rows import history_of
+from noted_time_extensions.tables.table_history import Commit, NoClaim, TableClaim
+from noted_time_extensions.tables.table_urls import LoadedTable, open_history
 
 Table = str | Sequence[Mapping[str, Any]]
 """A URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, or the rows of a history."""

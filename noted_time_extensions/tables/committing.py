@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.tables.claim import NAMES_KEPT, VALID_THROUGH, Claim
-from noted_time.tables.table_history import (
+from noted_time.extending import Rejected
+from noted_time_extensions.tables.claim import NAMES_KEPT, VALID_THROUGH, Claim
+from noted_time_extensions.tables.table_history import (
     HISTORY_EXPIRED,
     NO_WATERMARK,
     START_UNKNOWN,
     ClaimStatus,
     TableHistory,
 )
-from noted_time.values import Rejected
 
 NOT_REMEMBERED = (
     "its checkpoint does not show that the batches before batch {} were written to this table"

@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import Rejected
-from noted_time.tables.delta_log import DeltaLog
-from noted_time.tables.history_rows import MAIN_BRANCH, history_of, parse_delta_commit
-from noted_time.tables.table_history import Commit, TableHistory
-from noted_time.tables.table_urls import split_url
+from noted_time_extensions.tables.delta_log import DeltaLog
+from noted_time_extensions.tables.history_rows import MAIN_BRANCH, history_of, parse_delta_commit
+from noted_time_extensions.tables.table_history import Commit, TableHistory
+from noted_time_extensions.tables.table_urls import split_url
 
 log = logging.getLogger("noted_time.spark")
 
@@ -134,13 +134,13 @@ class DeltaLibrary(OpenTable):
         self._write(pa.RecordBatchReader.from_batches(schema, collect_batches(rows)), options)
 
     def commit(self, options: WriteOptions) -> None:
-        import deltalake  # noqa: PLC0415 - an extra
+        import deltalake
 
         schema = pa.schema(deltalake.DeltaTable(self._location).schema())
         self._write(schema.empty_table(), options)
 
     def _write(self, rows: Any, options: WriteOptions) -> None:  # noqa: ANN401 - an Arrow reader or table
-        import deltalake  # noqa: PLC0415 - an extra
+        import deltalake
 
         transaction = deltalake.Transaction(options["txnAppId"], int(options["txnVersion"]))
         deltalake.write_deltalake(

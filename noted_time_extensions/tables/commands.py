@@ -7,15 +7,22 @@ from typing import Annotated
 
 import typer
 
-from noted_time.installation import name_program
-from noted_time.tables import NoClaim, accept, inherit, pin, since_claims, standing
-from noted_time.tables.claim_verdicts import judge_no_claim
-from noted_time.tables.table_hop import LET_CLAIM
-from noted_time.values import Rejected, format_time
-from noted_time_cli.client.datasets import Names
-from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration, option
-from noted_time_cli.terminal.output import echo, say
+from noted_time.extending import Rejected, format_time, name_program
+from noted_time_cli.extending import (
+    NO_VALUES,
+    AsJson,
+    Names,
+    duration,
+    echo,
+    group_command,
+    option,
+    say,
+)
+from noted_time_extensions.tables.checks import accept, since_claims, standing
+from noted_time_extensions.tables.claim_verdicts import judge_no_claim
+from noted_time_extensions.tables.inheriting import inherit, pin
+from noted_time_extensions.tables.table_history import NoClaim
+from noted_time_extensions.tables.table_hop import LET_CLAIM
 
 app = typer.Typer(name="claim", no_args_is_help=True, help="Show and accept the claims of a table.")
 

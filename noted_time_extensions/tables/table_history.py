@@ -12,14 +12,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.tables.claim import (
+from noted_time.extending import MAX_INT64, MIN_INT64, format_duration, format_gap, format_time
+from noted_time_extensions.tables.claim import (
     Claim,
     ClaimSource,
     list_expected_names,
     merge_sources,
     shift_bound,
 )
-from noted_time.values import MAX_INT64, MIN_INT64, format_duration, format_gap, format_time
 
 Steps = tuple[tuple[int, int], ...]
 

@@ -8,11 +8,11 @@ from secrets import token_hex
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.tables.claim import RESERVED_NAMES, Claim
-from noted_time.tables.committing import format_properties
-from noted_time.tables.pins import Pin, build_inheritance
-from noted_time.tables.table_urls import LoadedTable, make_absolute, open_history
-from noted_time.values import Rejected, check_least, validate_name
+from noted_time.extending import Rejected, check_least, validate_name
+from noted_time_extensions.tables.claim import RESERVED_NAMES, Claim
+from noted_time_extensions.tables.committing import format_properties
+from noted_time_extensions.tables.pins import Pin, build_inheritance
+from noted_time_extensions.tables.table_urls import LoadedTable, make_absolute, open_history
 
 WINDOW_START = (
     "time_of={!r} is the start of a window, but its rows are complete when it ends: use the column "

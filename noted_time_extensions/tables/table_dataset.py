@@ -8,12 +8,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from noted_time.answers import Completeness, LedgerPage
-from noted_time.client import Question
-from noted_time.lineage import Dataset, Hop
-from noted_time.tables import NoClaim, TableClaim, standing
-from noted_time.tables.claim import ClaimSource
-from noted_time.tables.claim_verdicts import (
+from noted_time.extending import (
+    Completeness,
+    Dataset,
+    Hop,
+    Lack,
+    LedgerPage,
+    NotedTimeError,
+    Question,
+    Requirement,
+)
+from noted_time_extensions.tables.checks import standing
+from noted_time_extensions.tables.claim import ClaimSource
+from noted_time_extensions.tables.claim_verdicts import (
     ask_source,
     can_use_counts,
     describe_marks_not_kept,
@@ -24,12 +31,18 @@ from noted_time.tables.claim_verdicts import (
     list_late_writers,
     refuse_late_rows,
 )
-from noted_time.tables.table_hop import describe_table
-from noted_time.tables.table_urls import open_history
-from noted_time.values import NotedTimeError
-from noted_time.verdict import Lack, Requirement
-from reader_client.protocol.datasets import Asking, FeatureDataset, NoDomain, Steps, find_domain
-from reader_client.protocol.questions import ask_completeness, ask_late_reports
+from noted_time_extensions.tables.table_history import NoClaim, TableClaim
+from noted_time_extensions.tables.table_hop import describe_table
+from noted_time_extensions.tables.table_urls import open_history
+from reader_client.extending import (
+    Asking,
+    FeatureDataset,
+    NoDomain,
+    Steps,
+    ask_completeness,
+    ask_late_reports,
+    find_domain,
+)
 
 
 @dataclass(frozen=True)

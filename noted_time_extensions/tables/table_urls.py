@@ -9,11 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from noted_time.extras import require_extra
-from noted_time.tables.delta_log import DeltaLog
-from noted_time.tables.history_rows import MAIN_BRANCH, history_of
-from noted_time.tables.table_history import Commit, TableHistory
-from noted_time.values import Conflict, Rejected, Unreachable, Unreadable
+from noted_time.extending import Conflict, Rejected, Unreachable, Unreadable, require_extra
+from noted_time_extensions.tables.delta_log import DeltaLog
+from noted_time_extensions.tables.history_rows import MAIN_BRANCH, history_of
+from noted_time_extensions.tables.table_history import Commit, TableHistory
 
 TABLE_KINDS = ("delta", "iceberg")
 URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
@@ -42,7 +41,7 @@ class LoadedTable:
     def check_column(self, name: str) -> None:
         """Raise `Rejected` if the table has no such column; ``window.end`` is in a struct."""
         with require_extra(f"reading {self.url}", self.kind):
-            from pyarrow import types as arrow_types  # noqa: PLC0415 - an extra
+            from pyarrow import types as arrow_types
 
             fields: Any = self._read_schema()
             for part in name.split("."):
@@ -64,8 +63,8 @@ class LoadedTable:
                 self._append_nothing_to_iceberg(metadata)
 
     def _append_nothing_to_delta(self, metadata: Mapping[str, str]) -> None:
-        from deltalake import CommitProperties  # noqa: PLC0415 - an extra
-        from deltalake.exceptions import CommitFailedError  # noqa: PLC0415 - likewise
+        from deltalake import CommitProperties
+        from deltalake.exceptions import CommitFailedError
 
         properties = CommitProperties(custom_metadata={"userMetadata": json.dumps(dict(metadata))})
         schema = self._table.schema()
@@ -75,7 +74,7 @@ class LoadedTable:
             raise Conflict(CHANGED_MEANWHILE.format(self.url)) from error
 
     def _append_nothing_to_iceberg(self, metadata: Mapping[str, str]) -> None:
-        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415 - an extra
+        from pyiceberg.exceptions import CommitFailedException
 
         try:
             rows = self._read_schema().empty_table()
@@ -86,7 +85,7 @@ class LoadedTable:
     def _read_schema(self) -> Any:  # noqa: ANN401 - pyarrow's
         schema = self._table.schema()
         if self.kind == "delta":
-            import pyarrow as pa  # noqa: PLC0415 - an extra
+            import pyarrow as pa
 
             return pa.schema(schema)
         return schema.as_arrow()
@@ -116,8 +115,8 @@ def make_absolute(url: str) -> str:
 
 
 def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
-    from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415 - likewise
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     catalog, _, name = location.partition(".")
     try:

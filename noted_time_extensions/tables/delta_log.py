@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from noted_time.tables.history_rows import history_of
-from noted_time.tables.table_history import TableHistory
-from noted_time.values import Rejected, Unreachable
+from noted_time.extending import Rejected, Unreachable
+from noted_time_extensions.tables.history_rows import history_of
+from noted_time_extensions.tables.table_history import TableHistory
 
 LOG_DIRECTORY = "_delta_log"
 FILES_AT_ONCE = 16
@@ -37,8 +37,8 @@ class DeltaLog:
         """The table of the last `history`."""
 
     def history(self, at: int | str | None = None) -> TableHistory:
-        from deltalake import DeltaTable  # noqa: PLC0415 - an extra
-        from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415 - likewise
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
             table = self.table = DeltaTable(self._location)
@@ -57,13 +57,13 @@ class DeltaLog:
         return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
 
     def exists(self) -> bool:
-        from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+        from deltalake import DeltaTable
 
         return DeltaTable.is_deltatable(self._location)
 
     def _look(self) -> None:
-        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - an extra
-        from pyarrow import fs  # noqa: PLC0415 - likewise
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow import fs
 
         files = fs.PyFileSystem(DeltaStorageHandler(self._location))
         infos = {}

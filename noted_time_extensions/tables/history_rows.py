@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from noted_time.tables.claim import LARGEST_RECORD, parse_claims
-from noted_time.tables.table_history import Change, Commit, TableHistory
-from noted_time.values import Rejected
+from noted_time.extending import Rejected
+from noted_time_extensions.tables.claim import LARGEST_RECORD, parse_claims
+from noted_time_extensions.tables.table_history import Change, Commit, TableHistory
 
 Row = Mapping[str, Any]
 

@@ -6,23 +6,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from noted_time.installation import name_program
-from noted_time.progress import ReadOffsets
-from noted_time.tables.claim import VOUCHED_FIELDS, Claim, ClaimSource, shift_bound
-from noted_time.tables.table_history import NoClaim, TableClaim
-from noted_time.values import MIN_INT64, LateReport, Rejected
-from noted_time.verdict.completeness import (
+from noted_time.extending import (
+    MIN_INT64,
     Completeness,
     Lack,
     LackKind,
+    LateReport,
+    ReadOffsets,
+    Rejected,
     Requirement,
     VerdictStatus,
+    describe_first_mark,
     describe_objections,
+    describe_open,
     find_remedy,
     find_status,
+    name_program,
     name_source,
 )
-from noted_time.verdict.words import describe_first_mark, describe_open
+from noted_time_extensions.tables.claim import VOUCHED_FIELDS, Claim, ClaimSource, shift_bound
+from noted_time_extensions.tables.table_history import NoClaim, TableClaim
 
 NOT_ASKED = (
     "who vouches is not known, as no controller was asked: name one (--url, noted_time_conn_id=), "

@@ -15,9 +15,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from noted_time.tables.claim import VOUCHED_FIELDS, Claim, Parent, join_sources, shift_bound
-from noted_time.tables.committing import find_last_record, list_other_names
-from noted_time.tables.table_history import (
+from noted_time.extending import MIN_INT64, Rejected, Unreadable
+from noted_time_extensions.tables.claim import (
+    VOUCHED_FIELDS,
+    Claim,
+    Parent,
+    join_sources,
+    shift_bound,
+)
+from noted_time_extensions.tables.committing import find_last_record, list_other_names
+from noted_time_extensions.tables.table_history import (
     HISTORY_GAP,
     ClaimStatus,
     NoClaim,
@@ -25,9 +32,8 @@ from noted_time.tables.table_history import (
     TableHistory,
     find_whether_all_keep,
 )
-from noted_time.values import MIN_INT64, Rejected, Unreadable
 
-JOB = "inherit"
+INHERITED_QUERY = "inherit"
 """The `query` of inherited records."""
 
 PIN_FORM = "SOURCE@VERSION, as `claim pin` printed it before the job"
@@ -41,7 +47,7 @@ OTHER_COMMIT = "version {} of {} is not the pinned one: the table was rolled bac
 NO_CLAIM = (
     "{} has no claim at version {}: {}. If its rows do not affect completeness, pass it as static"
 )
-CHANGED = "{} was changed after version {}, and the job may have read the change: {}"
+CHANGED_MEANWHILE = "{} was changed after version {}, and the job may have read the change: {}"
 PIN_AGAIN = "{}. Pin the sources and run the job again"
 OF_A_QUERY = "{!r} is the name of a query's claim in {}: choose another name"
 WRITTEN_SINCE = "{} was changed after version {}, which the job wrote: {}. Run the job again"
@@ -99,7 +105,7 @@ def judge_source(pin: Pin, history: TableHistory) -> TableClaim:
     if isinstance(claim, NoClaim):
         raise Rejected(NO_CLAIM.format(pin.table, pin.version, claim.why))
     if why := _find_change(history, pin.version, claim.claims.keys()):
-        raise Rejected(PIN_AGAIN.format(CHANGED.format(pin.table, pin.version, why)))
+        raise Rejected(PIN_AGAIN.format(CHANGED_MEANWHILE.format(pin.table, pin.version, why)))
     return claim
 
 
@@ -131,7 +137,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     """Return the record of `inherit`, with an id if the table has it already."""
     statuses = history.statuses()
     before = statuses.get(name, ClaimStatus())
-    if before.claim is not None and before.claim.query != JOB:
+    if before.claim is not None and before.claim.query != INHERITED_QUERY:
         raise Rejected(OF_A_QUERY.format(name, table))
     at = find_written_version(history) if at is None else at
     written = None if at is None else history.cut_at(at)
@@ -148,7 +154,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
         name,
         max(least_time - delay_ms, MIN_INT64 + 1),
         time_of,
-        JOB,
+        INHERITED_QUERY,
         batch,
         table=history.table,
         after=at,

@@ -12,9 +12,9 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from pyspark.sql.utils import is_remote
 
 from noted_time import Rejected
-from noted_time.values import MIN_INT64, parse_duration
-from spark_integration.tables.claims import BatchClaim, TableClaims
-from spark_integration.tables.formats import open_table
+from noted_time.extending import MIN_INT64, parse_duration
+from noted_time_extensions.tables.spark.claims import BatchClaim, TableClaims
+from noted_time_extensions.tables.spark.formats import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource
-from noted_time.tables.claim import Claim
-from noted_time.tables.table_history import NOT_CLAIMED, ClaimStatus, NoClaim, TableHistory
-from noted_time.values import format_time
-from noted_time.verdict.words import describe_first_mark
+from noted_time.extending import (
+    RUN_QUERY,
+    Dataset,
+    Hop,
+    HopSource,
+    describe_first_mark,
+    format_time,
+)
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.table_history import (
+    NOT_CLAIMED,
+    ClaimStatus,
+    NoClaim,
+    TableHistory,
+)
 
 ACCEPT_AGAIN = "`{program} claim accept {dataset}` lists the commits since the claim"
 LET_CLAIM = "let its query claim (NotedTable), or its job (`{program} claim inherit {dataset} …`)"

@@ -10,9 +10,9 @@ from hashlib import sha256
 from typing import Any
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.tables.claim import Claim
-from noted_time.tables.committing import RememberedBatch, remember_record, withdraw_batch
-from spark_integration.checkpoint.files import open_checkpoint
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.committing import RememberedBatch, remember_record, withdraw_batch
+from spark_integration.extending import open_checkpoint
 
 MEMORY_DIRECTORY = "noted-time"
 

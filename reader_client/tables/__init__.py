@@ -1,1 +1,0 @@
-"""Tables as datasets: they are judged by the claims in their commits."""
