@@ -22,6 +22,11 @@ class CommandGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer's
         return hide_flag_types(super().get_params(ctx))
 
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as typer's
+        """Return the names of the commands. Commands of extensions are the last ones."""
+        words = super().list_commands(ctx)
+        return sorted(words, key=lambda word: hasattr(self.commands[word], "declared"))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as typer's
         name = args[0]
         if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
