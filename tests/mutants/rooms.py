@@ -90,7 +90,8 @@ ROOMS = {
                 "scenarios times vouching windows"
             ),
             "tests/controller/api/test_calls.py",
-            *_tests("tests/cli", "spellings transcripts"),
+            "noted_time_extensions/analyse/tests/test_spellings.py",
+            "tests/cli/test_transcripts.py",
             *_tests("tests/writer_client", "delivery fencing log_ends"),
             "tests/clients/test_sessions.py",
         ),
