@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from noted_time.answers import LedgerPage
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
+from noted_time.coding import convert_from_json
 from noted_time.extensions import Command, Scheme
 from noted_time.extras import import_lazily, require_extra
 from noted_time.filelog import LogDirectories
@@ -147,6 +148,7 @@ __all__ = [
     "WriterPromise",
     "check_least",
     "combine_whole",
+    "convert_from_json",
     "describe_first_mark",
     "describe_objections",
     "describe_open",

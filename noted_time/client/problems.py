@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, TypedDict, get_type_hints
 
-import msgspec
-
+from noted_time.coding import convert_from_json
 from noted_time.values import (
     Bounds,
     Conflict,
@@ -58,7 +57,7 @@ def error_of(
     if error_class is None:
         return _build_generic_error(status, problem)
     known: Any = error_class
-    facts = msgspec.convert(problem, _type_facts(known))
+    facts = convert_from_json(problem, _type_facts(known), str_keys=False)
     return error_class(**error_class.kind.arguments(facts))
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from msgspec import Meta, Struct, convert, to_builtins
+from msgspec import Meta, Struct, to_builtins
 
 from noted_time.extending import (
     DAY_MS,
@@ -17,6 +17,7 @@ from noted_time.extending import (
     NAME_PATTERN,
     Int64,
     Rejected,
+    convert_from_json,
     pluralize,
 )
 
@@ -188,7 +189,8 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
             record: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = record["batch"]
             own = {"name": name, "query": query, "batch": batch, "id": record["id"]}
-            claim = convert({**record, **own, "unreadable": ""}, cls)
+            found = {**record, **own, "unreadable": ""}
+            claim: Claim = convert_from_json(found, cls, str_keys=False)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Rejected(NOT_A_RECORD.format(f"{KEY_PREFIX}{name}", text[:200])) from error
         if any(each and each.keys() != {*VOUCHED_FIELDS} for each in claim.all_counts):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeGuard
 
-from msgspec import Struct, convert, field, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from noted_time import Rejected
 from noted_time.client import Json
+from noted_time.coding import convert_from_json
 from noted_time.reading import WholeFrom
 from spark_integration.marks.own_form import OwnForm
 from spark_integration.marks.released import Released, Watermark
@@ -142,7 +143,8 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
     @classmethod
     def from_json(cls, json: Json) -> NotedOffset:
-        return convert(json, cls, str_keys=True)
+        found: NotedOffset = convert_from_json(json, cls)
+        return found
 
 
 def is_noted(offset: object) -> TypeGuard[Json]:
@@ -160,4 +162,5 @@ def is_of_log(offset: object) -> TypeGuard[Json]:
 def list_facts(offset: Json) -> dict[str, StreamFacts]:
     streams = offset["noted_streams"].items()
     known = {name: read.get("facts", {}) for name, read in streams}
-    return convert(known, dict[str, StreamFacts], str_keys=True)
+    facts: dict[str, StreamFacts] = convert_from_json(known, dict[str, StreamFacts])
+    return facts
