@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
-from tests.support.spark_versions import PAGE, TABLE, render_table, replace_table
+from tests.support.spark_table import PAGE, TABLE, render_table, replace_table
 from tools.install import environments, java, suites
 
 BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
