@@ -33,6 +33,27 @@ def test_hanging_controller_counts_as_no_answer(visit: Visit, stuck: Stalled) ->
     visit.page.unroute_all(behavior="ignoreErrors")
 
 
+def test_search_ends_with_its_view(visit: Visit, stuck: Stalled) -> None:
+    """Who opens a stream soon after the last letter sees all of its writers."""
+    asked: list[str] = []
+    visit.open()
+    expect(visit.page.get_by_role("searchbox", name="Search streams")).to_be_visible()
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.page.evaluate(
+        """name => {
+            const box = document.querySelector("input[type=search]");
+            box.value = "stall";
+            box.dispatchEvent(new Event("input", {bubbles: true}));
+            location.hash = `#/streams/${name}`;
+        }""",
+        stuck.name,
+    )
+
+    for _ in range(2):  # the first request, and the next one
+        visit.page.wait_for_event("request", lambda request: "/writers?" in request.url)
+    assert [each for each in asked if "search=" in each] == []
+
+
 def test_answer_of_another_server_is_reported(visit: Visit, stuck: Stalled) -> None:
     """A proxy answers with a page of HTML."""
     expect(visit.open_stream(stuck.name)).to_contain_text("lima")

@@ -109,7 +109,10 @@ document.addEventListener("keydown", stepTo);
 document.addEventListener("visibilitychange", () => document.hidden || poll(true));
 document.addEventListener("answers", render);
 $("#token").onclick = ACTS.token;
-onhashchange = goTo;
+onhashchange = () => {
+  clearTimeout(typing); // it would search in the next view
+  goTo();
+};
 onresize = () => state.data.history && render();
 setInterval(() => state.fault && renderFault(), 1000);
 goTo();
