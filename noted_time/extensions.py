@@ -58,7 +58,7 @@ class Extension(NamedTuple):
     datasets: Mapping[str, Scheme] = {}
 
     def list_declared(self) -> Iterator[str]:
-        """Yield what no other extension may declare, too."""
+        """Yield the names that no other extension may declare, too."""
         for command in self.commands:
             yield f"the command {command.words!r}"
         for scheme in self.datasets:
@@ -110,7 +110,7 @@ def find_scheme(name: str) -> Scheme | None:
 
 
 def describe_absence(name: str) -> str | None:
-    """Return why a name of our own extensions is unknown here, `None` if it is none of them.
+    """Return why a name of noted-time's extensions is unknown here, `None` for other names.
 
     `name` is the words of a command, or a scheme with its colon.
     """

@@ -9,7 +9,7 @@ COMMANDS = [
         words="claim",
         panel="Read a stream",
         help="Show and accept the claims of a table.",
-        function="noted_time_extensions.tables.commands:app",
+        function="noted_time_extensions.tables.claim_commands:app",
     )
 ]
 
