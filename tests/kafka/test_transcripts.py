@@ -106,15 +106,26 @@ def _read_offsets(written: str) -> dict[int, int]:
     return {int(partition): offset for partition, offset in json.loads(written).items()}
 
 
+def play_session(
+    acts: list[str],
+    broker: Broker,
+    served: Served,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Perform the acts of a paragraph in a directory, and compare their output."""
+    monkeypatch.chdir(directory)
+    count_polls(monkeypatch)
+    clear_streams(served)
+    session = KafkaSession(served, Commands(served.url), Orders(directory), broker=broker)
+    for act in split_session(acts, "|".join((VERBS, *KAFKA_VERBS))):
+        session.perform(act)
+
+
 @pytest.mark.acceptance
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
 def test_transcripts(
     broker: Broker, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:
     """Each session prints the output that its file shows."""
-    monkeypatch.chdir(tmp_path)
-    count_polls(monkeypatch)
-    clear_streams(served)
-    session = KafkaSession(served, Commands(served.url), Orders(tmp_path), broker=broker)
-    for act in split_session(acts, "|".join((VERBS, *KAFKA_VERBS))):
-        session.perform(act)
+    play_session(acts, broker, served, tmp_path, monkeypatch)

@@ -4,12 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Commands
-from tests.cli.test_transcripts import VERBS, clear_streams, split_session
-from tests.kafka.test_transcripts import KAFKA_VERBS, KafkaSession
-from tests.support.claimed import Orders
+from tests.kafka.test_transcripts import play_session
 from tests.support.paragraphs import read_paragraphs
-from tests.support.polling import count_polls
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
 
@@ -22,9 +18,4 @@ def test_transcripts(
     broker: Broker, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:
     """Each session prints the output that its file shows."""
-    monkeypatch.chdir(tmp_path)
-    count_polls(monkeypatch)
-    clear_streams(served)
-    session = KafkaSession(served, Commands(served.url), Orders(tmp_path), broker=broker)
-    for act in split_session(acts, "|".join((VERBS, *KAFKA_VERBS))):
-        session.perform(act)
+    play_session(acts, broker, served, tmp_path, monkeypatch)
