@@ -138,7 +138,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> list[Found]:
         pages = self._wait_for_page(cursor, domain, wait)
-        return await run_async(pages, lambda each: self._wait(each, wait))
+        return await run_async(pages, lambda page_wait: self._wait(page_wait, wait))
 
     async def _wait(self, wait: Wait[Found], seconds: float | None) -> Found:
         wakeup = AsyncWakeup()

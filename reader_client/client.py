@@ -147,7 +147,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def _take_page(
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> list[Found]:
-        return run(self._wait_for_page(cursor, domain, wait), lambda each: self._wait(each, wait))
+        pages = self._wait_for_page(cursor, domain, wait)
+        return run(pages, lambda page_wait: self._wait(page_wait, wait))
 
     def _wait(self, wait: Wait[Found], timeout: float | None) -> Found:
         wakeup = Wakeup()

@@ -31,6 +31,7 @@ from noted_time.values import (
 from reader_client.background.news import News
 from reader_client.background.repeating import Begin, Health, Repeated
 from reader_client.group.reporting import ReaderName, Reporting
+from reader_client.group.reports import drop_segments
 from reader_client.group.waits import Wait, Waits
 from reader_client.marks.cursors import Cursor, WindowCursor
 from reader_client.marks.follower import NO_WINDOW, Follower
@@ -70,7 +71,8 @@ class Reader(ABC, Generic[Network]):
         self._stream = stream
         self._position: dict[int, int] = {}
         self._advancing = threading.RLock()
-        self._closing = self._closed = False
+        self._closing = False
+        self._closed = False
         self._pid = os.getpid()
         self._news = News()
         self._reporting: Reporting | None = None
@@ -80,8 +82,8 @@ class Reader(ABC, Generic[Network]):
             )
             self._reporting = Reporting(reader_name, refresh_s=refresh_ms / 1000, news=self._news)
         suffix = f" ({self._reporting.reader})" if self._reporting is not None else ""
-        who = f"the reader of stream {stream!r}{suffix}"
-        self._health = Health(who, backoff or Backoff(), self._news.notify)
+        client = f"the reader of stream {stream!r}{suffix}"
+        self._health = Health(client, backoff or Backoff(), self._news.notify)
         self._following = Following(
             stream,
             domains,
@@ -91,7 +93,7 @@ class Reader(ABC, Generic[Network]):
             on_stream=self._reporting.learn if self._reporting else lambda _: None,
         )
         self._waits = Waits(
-            self._following, self._reporting, self._news, where=url, check=self._check_usable
+            self._following, self._reporting, self._news, url=url, check=self._check_usable
         )
         self._open(url, token, transport)
 
@@ -106,8 +108,10 @@ class Reader(ABC, Generic[Network]):
     @property
     def logs(self) -> tuple[str, ...]:
         """The ids of the logs that the stream's positions refer to, empty if unknown."""
-        followers = self._following.followers.values()
-        return next((each.logs for each in followers if each.logs), ())
+        for follower in self._following.followers.values():
+            if follower.logs:
+                return follower.logs
+        return ()
 
     @property
     def group(self) -> str | None:
@@ -137,11 +141,11 @@ class Reader(ABC, Generic[Network]):
 
         The group keeps their offsets until the other reader reports its own.
         """
-        released = frozenset(segments)
+        released_segments = frozenset(segments)
         with self._advancing:
-            self._position = {s: o for s, o in self._position.items() if s not in released}
+            self._position = drop_segments(self._position, released_segments)
             if self._reporting is not None:
-                self._reporting.release(released)
+                self._reporting.release(released_segments)
 
     def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the only argument
         """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
@@ -180,8 +184,11 @@ class Reader(ABC, Generic[Network]):
         controller refuses, raises its error: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or
         `Rejected` for a full group.
         """
-        follower, position = self._get_follower(domain), self._get_read_position()
-        return NO_WINDOW if follower is None or position is None else follower.window(position)
+        follower = self._get_follower(domain)
+        position = self._get_read_position()
+        if follower is None or position is None:
+            return NO_WINDOW
+        return follower.window(position)
 
     def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
         """Return the time window of a position."""
@@ -194,11 +201,11 @@ class Reader(ABC, Generic[Network]):
         All events before `time` are below its cut. Raises `NotCompleteYet` if none is known, and
         `ImplausibleTime` for seconds in a stream of ms.
         """
-        wanted = unix_ms_of(time, up=True)
+        time_ms = unix_ms_of(time, up=True)
         follower = self._get_follower(domain)
         if follower is None:
-            raise NotCompleteYet(wanted, None)
-        return follower.complete_to(wanted)
+            raise NotCompleteYet(time_ms, None)
+        return follower.complete_to(time_ms)
 
     def last_mark(self, domain: str | None = None) -> Mark | None:
         """Return the last known mark, if any."""
@@ -263,8 +270,11 @@ class Reader(ABC, Generic[Network]):
                 raise
 
     def _find_times(self, domain: str | None) -> SegmentTimes | None:
-        follower, position = self._get_follower(domain), self._get_read_position()
-        return None if follower is None or position is None else follower.times(position)
+        follower = self._get_follower(domain)
+        position = self._get_read_position()
+        if follower is None or position is None:
+            return None
+        return follower.times(position)
 
     def _get_read_position(self) -> Mapping[int, int] | None:
         if self._reporting is None:

@@ -58,41 +58,49 @@ class TableDataset:
         history = open_history(self.dataset.name)
         return describe_table(self.dataset, history, time, self.names)
 
-    def judge(self, asked: Requirement) -> Steps:
+    def judge(self, requirement: Requirement) -> Steps:
         """Judge the table. Raises as the questions and as `standing`."""
         table = self.dataset.name
-        found = standing(table, self.names or None)
-        if isinstance(found, NoClaim):
-            return judge_no_claim(table, found)
-        time = asked.to
+        last_claim = standing(table, self.names or None)
+        if isinstance(last_claim, NoClaim):
+            return judge_no_claim(table, last_claim)
+        time = requirement.to
         if time is None:
-            time = asked.tiling.start_of(found.complete_to)
-        answer = yield from self._judge_time(found, asked, time)
-        earlier = answer.complete_to
-        if asked.to is None and answer.status == "waiting" and earlier and earlier < time:
-            before = yield from self._judge_time(found, asked, earlier)
-            answer = before if before.is_complete else answer
+            time = requirement.tiling.start_of(last_claim.complete_to)
+        answer = yield from self._judge_time(last_claim, requirement, time)
+        if requirement.to is not None or answer.status != "waiting":
+            return answer
+        earlier_time = answer.complete_to
+        if earlier_time and earlier_time < time:
+            earlier_answer = yield from self._judge_time(last_claim, requirement, earlier_time)
+            if earlier_answer.is_complete:
+                return earlier_answer
         return answer
 
-    def _judge_time(self, found: TableClaim, asked: Requirement, time: int) -> Steps:
+    def _judge_time(self, last_claim: TableClaim, requirement: Requirement, time: int) -> Steps:
         """Judge by the first claim that is complete to the time, then by the last one."""
-        table, version = self.dataset.name, found.version_at(time)
-        first: TableClaim | NoClaim = found
+        table = self.dataset.name
+        version = last_claim.version_at(time)
+        requirement = replace(requirement, to=time)
+        first_claim = last_claim
         if version is not None:
-            first = standing(table, self.names or None, at=version)
-        asked = replace(asked, to=time)
-        claim = found if isinstance(first, NoClaim) else first
-        answers = yield from self._ask_sources(claim, asked)
-        answer = judge_claim(table, claim, time, asked, answers)
-        if answer.is_complete or claim == found:
+            claim = standing(table, self.names or None, at=version)
+            if not isinstance(claim, NoClaim):
+                first_claim = claim
+        answers = yield from self._ask_sources(first_claim, requirement)
+        answer = judge_claim(table, first_claim, time, requirement, answers)
+        if answer.is_complete or first_claim == last_claim:
             return answer
-        answers = yield from self._ask_sources(found, asked, is_later=version is not None)
-        return replace(judge_claim(table, found, time, asked, answers), version=found.version)
+        answers = yield from self._ask_sources(
+            last_claim, requirement, is_later=version is not None
+        )
+        last_answer = judge_claim(table, last_claim, time, requirement, answers)
+        return replace(last_answer, version=last_claim.version)
 
     def _ask_sources(
-        self, claim: TableClaim, asked: Requirement, *, is_later: bool = False
+        self, claim: TableClaim, requirement: Requirement, *, is_later: bool = False
     ) -> Generator[Any, Any, dict[ClaimSource, Completeness | Lack] | None]:
-        sources = list_asked_sources(claim, asked)
+        sources = list_asked_sources(claim, requirement)
         if sources is None or (sources and self.asking == "never"):
             return None
         answers: dict[ClaimSource, Completeness | Lack] = {}
@@ -102,9 +110,9 @@ class TableDataset:
                 continue
             try:
                 domain = yield from find_domain(source.stream, source.domain)
-                named = source._replace(domain=domain)
+                named_source = source._replace(domain=domain)
                 answers[source] = yield from ask_claimed_source(
-                    claim, named, asked, is_later=is_later
+                    claim, named_source, requirement, is_later=is_later
                 )
             except NoDomain as error:
                 answers[source] = Lack(kind="not_asked", status="unknown", sentence=str(error))

@@ -36,13 +36,13 @@ class Stopped(Exception):
 class Health:
     """The state of a client's threads or tasks, which logs an outage once."""
 
-    def __init__(self, who: str, backoff: Backoff, on_failure: Callable[[], None]) -> None:
+    def __init__(self, client: str, backoff: Backoff, on_failure: Callable[[], None]) -> None:
         self.backoff = backoff
         self.on_failure = on_failure
         self.fault: BaseException | None = None
-        self._who = who
+        self._client = client
         self._lock = threading.Lock()
-        self._outage = Outage(who)
+        self._outage = Outage(client)
         self._broken = ""
 
     def record_failure(self, name: str, error: NotedTimeError) -> None:
@@ -56,14 +56,16 @@ class Health:
         _warn(sentence)
 
     def record_fault(self, name: str, fault: BaseException) -> None:
-        self._broken, self.fault = name, fault
-        logger.error("%s: %s ended by a fault of the client", self._who, name, exc_info=fault)
+        self._broken = name
+        self.fault = fault
+        logger.error("%s: %s ended by a fault of the client", self._client, name, exc_info=fault)
 
     def check(self) -> None:
         if self.fault is not None:
-            text = f"{self._who} no longer follows"
-            why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"
-            raise ClientFailed(f"{text}: {why}; create a new one, and report this") from self.fault
+            raise ClientFailed(
+                f"{self._client} no longer follows: {self._broken} ended by "
+                f"{type(self.fault).__name__}: {self.fault}; create a new one, and report this"
+            ) from self.fault
 
 
 class Repeated(Generic[Waker]):
@@ -94,7 +96,8 @@ class Repeated(Generic[Waker]):
             while has_more:
                 try:
                     has_more = yield from step()
-                    self.failure, self._in_a_row = None, 0
+                    self.failure = None
+                    self._in_a_row = 0
                     self._health.record_answer(self._name)
                 except NotedTimeError as error:
                     delay = self._record_failure(error)
@@ -157,7 +160,8 @@ class Repeating(Repeated[Wakeup]):
                 raise
             self.had_answer = True
             return answer
-        (self._pausing if isinstance(effect, Pause) else self._backing_off).wait(effect.seconds)
+        waker = self._pausing if isinstance(effect, Pause) else self._backing_off
+        waker.wait(effect.seconds)
         return None
 
 

@@ -80,7 +80,8 @@ class ReportedBacklog:
         return {} if latest == self._acknowledged else latest
 
     def record_answer(self, state: BacklogState) -> None:
-        self._acknowledged, self.answered = self._under_way, state
+        self._acknowledged = self._under_way
+        self.answered = state
 
     def announce(self) -> None:
         self._acknowledged = {}
@@ -165,7 +166,8 @@ class Reporting:
             step.wake()
 
     def _step(self) -> Steps:
-        reports, leaving = self._reports, self._reports.leaving
+        reports = self._reports
+        leaving = reports.leaving
         is_silent = time.monotonic() - self._reported_at >= self._silence_s
         if self._is_due or (reports.is_online and is_silent):
             yield from self._report()
@@ -184,8 +186,9 @@ class Reporting:
         return self._reports.due or (self._reports.is_online and self.backlog.due)
 
     def _report(self) -> Steps:
-        position, own = self._reports.take(), self.backlog.take()
-        question = questions.report_position(*self.reader, position, dict(own))
+        position = self._reports.take()
+        backlog = self.backlog.take()
+        question = questions.report_position(*self.reader, position, dict(backlog))
         try:
             answer: GroupReply = yield question
         except BaseException:

@@ -18,18 +18,28 @@ class LeaveRequest:
     is_done: bool = False
 
 
-class _Reported(NamedTuple):
-    own: Mapping[int, int]
+class _Latest(NamedTuple):
+    """The latest calls of the reader."""
 
+    reader_position: Mapping[int, int]
     leaving: LeaveRequest | None
     releases: int = 0
 
 
-class _Acknowledged(NamedTuple):
-    answered: Mapping[int, int] | None
+class _Answer(NamedTuple):
+    """The last answer of the controller, `None` before it."""
 
+    group_position: Mapping[int, int] | None
     acknowledged: Mapping[int, int] | None  # `None` if the controller does not know the reader
     releases: int = 0
+
+
+class _Combination(NamedTuple):
+    """The position that a call and an answer result in."""
+
+    latest: _Latest
+    answer: _Answer
+    position: Mapping[int, int] | None
 
 
 class Reports:
@@ -61,16 +71,18 @@ class Reports:
     """
 
     def __init__(self) -> None:
-        self._latest = _Reported({}, None)
-        self._known = _Acknowledged(None, None)
+        self._latest = _Latest({}, None)
+        self._answer = _Answer(None, None)
         self._under_way: Mapping[int, int] = {}
-        self._combined: tuple[_Reported, _Acknowledged, Mapping[int, int] | None] | None = None
+        self._combination: _Combination | None = None
 
     def report(self, position: Mapping[int, int]) -> None:
         latest = self._latest
-        has_left = latest.leaving is not None and latest.leaving.is_done
-        own = {**({} if has_left else latest.own), **position}
-        self._latest = latest._replace(own=own, leaving=None)
+        if latest.leaving is not None and latest.leaving.is_done:
+            reader_position = dict(position)
+        else:
+            reader_position = {**latest.reader_position, **position}
+        self._latest = latest._replace(reader_position=reader_position, leaving=None)
 
     def leave(self, position: Mapping[int, int]) -> LeaveRequest:
         leaving = LeaveRequest(position)
@@ -79,21 +91,31 @@ class Reports:
 
     def release(self, segments: Collection[int]) -> None:
         latest = self._latest
-        own = {s: offset for s, offset in latest.own.items() if s not in segments}
-        self._latest = latest._replace(own=own, releases=latest.releases + 1)
+        reader_position = drop_segments(latest.reader_position, segments)
+        self._latest = latest._replace(
+            reader_position=reader_position, releases=latest.releases + 1
+        )
 
     @property
     def position(self) -> Mapping[int, int] | None:
-        latest, known = self._latest, self._known
-        combined = self._combined
-        if combined is None or combined[0] is not latest or combined[1] is not known:
-            combined = self._combined = (latest, known, _combine(latest, known))
-        return combined[2]
+        latest = self._latest
+        answer = self._answer
+        combination = self._combination
+        if (
+            combination is None
+            or combination.latest is not latest
+            or combination.answer is not answer
+        ):
+            combination = _Combination(latest, answer, _combine(latest, answer))
+            self._combination = combination
+        return combination.position
 
     @property
     def leaving(self) -> LeaveRequest | None:
         leaving = self._latest.leaving
-        return None if leaving is None or leaving.is_done else leaving
+        if leaving is None or leaving.is_done:
+            return None
+        return leaving
 
     @property
     def is_online(self) -> bool:
@@ -102,51 +124,68 @@ class Reports:
     @property
     def due(self) -> bool:
         """Whether there are offsets to report, which a leaving reader does first."""
-        latest, known = self._latest, self._known
+        latest = self._latest
         if latest.leaving is not None and latest.leaving.is_done:
             return False
-        return known.acknowledged is None or bool(_find_unreported(latest, known))
+        answer = self._answer
+        return answer.acknowledged is None or bool(_find_unreported(latest, answer))
 
     def announce(self) -> None:
-        self._known = self._known._replace(acknowledged=None)
+        self._answer = self._answer._replace(acknowledged=None)
 
     def take(self) -> Mapping[int, int]:
-        latest, known = self._latest, self._known
-        if known.releases != latest.releases:
-            offsets: Mapping[int, int] | None = None if known.acknowledged is None else {}
-            self._known = known = known._replace(acknowledged=offsets, releases=latest.releases)
-        self._under_way = _find_unreported(latest, known)
+        latest = self._latest
+        answer = self._answer
+        if answer.releases != latest.releases:
+            if answer.acknowledged is not None:
+                answer = answer._replace(acknowledged={})
+            answer = answer._replace(releases=latest.releases)
+            self._answer = answer
+        self._under_way = _find_unreported(latest, answer)
         return self._under_way
 
     def record_answer(self, position: Mapping[int, int]) -> None:
-        acknowledged = {**(self._known.acknowledged or {}), **self._under_way}
-        self._known = self._known._replace(answered=dict(position), acknowledged=acknowledged)
+        offsets = {**(self._answer.acknowledged or {}), **self._under_way}
+        self._answer = self._answer._replace(group_position=dict(position), acknowledged=offsets)
         self._under_way = {}
 
     def record_refresh(self, position: Mapping[int, int]) -> None:
-        self._known = self._known._replace(answered=dict(position))
+        self._answer = self._answer._replace(group_position=dict(position))
 
     def put_back(self) -> None:
-        acknowledged = self._known.acknowledged
-        if acknowledged is not None:
-            kept = {s: o for s, o in acknowledged.items() if s not in self._under_way}
-            self._known = self._known._replace(acknowledged=kept)
+        offsets = self._answer.acknowledged
+        if offsets is not None:
+            offsets = drop_segments(offsets, self._under_way)
+            self._answer = self._answer._replace(acknowledged=offsets)
         self._under_way = {}
 
     def record_offline(
         self, leaving: LeaveRequest, position: Mapping[int, int] | None = None
     ) -> None:
-        answered = self._known.answered if position is None else dict(position)
-        self._known = self._known._replace(answered=answered, acknowledged=None)
+        if position is not None:
+            self._answer = self._answer._replace(group_position=dict(position))
+        self._answer = self._answer._replace(acknowledged=None)
         leaving.is_done = True
 
 
-def _find_unreported(latest: _Reported, known: _Acknowledged) -> Mapping[int, int]:
-    acknowledged = (known.acknowledged or {}) if known.releases == latest.releases else {}
-    return {s: offset for s, offset in latest.own.items() if acknowledged.get(s) != offset}
+def drop_segments(position: Mapping[int, int], segments: Collection[int]) -> dict[int, int]:
+    return {segment: offset for segment, offset in position.items() if segment not in segments}
 
 
-def _combine(latest: _Reported, known: _Acknowledged) -> Mapping[int, int] | None:
-    if known.answered is None:
+def _find_unreported(latest: _Latest, answer: _Answer) -> Mapping[int, int]:
+    if latest.releases != answer.releases or answer.acknowledged is None:
+        return latest.reader_position
+    return {
+        segment: offset
+        for segment, offset in latest.reader_position.items()
+        if answer.acknowledged.get(segment) != offset
+    }
+
+
+def _combine(latest: _Latest, answer: _Answer) -> Mapping[int, int] | None:
+    """Return the group's position with the unreported offsets, `None` without an answer."""
+    if answer.group_position is None:
         return None
-    return {**known.answered, **({} if latest.leaving else _find_unreported(latest, known))}
+    if latest.leaving:
+        return answer.group_position
+    return {**answer.group_position, **_find_unreported(latest, answer)}

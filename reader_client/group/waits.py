@@ -40,19 +40,20 @@ class Wait(Generic[Found]):
 
     def check(self) -> None:
         for step in self.steps():
-            refusals, failure = step.refusals, step.failure
-            if isinstance(failure, Rejected) and refusals > self._refusals.get(id(step), 0):
+            failure = step.failure
+            has_new_refusal = step.refusals > self._refusals.get(id(step), 0)
+            if isinstance(failure, Rejected) and has_new_refusal:
                 raise failure
 
-    def end(self, where: str, timeout_s: float) -> Found:
+    def end(self, url: str, timeout_s: float) -> Found:
         steps = self.steps()
         failure = next((step.failure for step in steps if step.failure is not None), None)
         if isinstance(failure, Rejected):
             raise failure
         if self.give_up and failure is None and all(step.had_answer for step in steps):
             return self.give_up()
-        did_not = f"{where} did not answer within {timeout_s:g} s"
-        raise Unreachable(f"{self.what}: {did_not}: {failure or 'no answer yet'}") from failure
+        outage = f"{url} did not answer within {timeout_s:g} s"
+        raise Unreachable(f"{self.what}: {outage}: {failure or 'no answer yet'}") from failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Waits:
     following: Following
     reporting: Reporting | None
     news: News
-    where: str
+    url: str
     check: Callable[[], None]
 
     def until_found(
@@ -72,54 +73,64 @@ class Waits:
         deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
         self.news.listen(wake)
         try:
-            while (found := wait.find()) is None:
+            while (result := wait.find()) is None:
                 self.check()
                 wait.check()
                 remaining_s = None if deadline is None else deadline - clocks.monotonic()
                 if timeout_s is not None and remaining_s is not None and remaining_s <= 0:
-                    return wait.end(self.where, timeout_s)
+                    return wait.end(self.url, timeout_s)
                 yield remaining_s
         finally:
             self.news.forget(wake)
-        return found
+        return result
 
     def wait_for_time(self, time: int, domain: str | None) -> Wait[Mark]:
         def find() -> Mark | None:
             follower = self.following.get_follower(domain)
-            last = None if follower is None else follower.last
-            if follower is None or not (follower.is_sealed or (last and last.lower >= time)):
+            if follower is None:
+                return None
+            last_mark = follower.last
+            has_passed = last_mark is not None and last_mark.lower >= time
+            if not follower.is_sealed and not has_passed:
                 return None
             return follower.complete_to(time)
 
         def give_up() -> Mark:
             follower = self.following.get_follower(domain)
-            last = None if follower is None else follower.last
-            raise NotCompleteYet(time, None if last is None else last.lower)
+            last_mark = None if follower is None else follower.last
+            raise NotCompleteYet(time, None if last_mark is None else last_mark.lower)
 
         steps = partial(self.following.get_steps, domain)
-        what = f"time {format_time(time)} is not known to be complete"
-        return Wait(steps, find, what, give_up)
+        return Wait(steps, find, f"time {format_time(time)} is not known to be complete", give_up)
 
     def wait_for_marks(self) -> Wait[bool]:
         following = self.following
-        steps, what = following.get_all_steps, "the marks are not known"
-        return Wait(steps, lambda: following.is_caught_up or None, what)
+        return Wait(
+            following.get_all_steps,
+            lambda: following.is_caught_up or None,
+            "the marks are not known",
+        )
 
     def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
         def find() -> bool | None:
-            return cursor.has_more() or (False if cursor.is_over() else None)
+            if cursor.has_more():
+                return True
+            return False if cursor.is_over() else None
 
-        steps, what = partial(self.following.get_steps, domain), f"no new {cursor.what} is known"
-        return Wait(steps, find, what, lambda: False)
+        steps = partial(self.following.get_steps, domain)
+        return Wait(steps, find, f"no new {cursor.what} is known", lambda: False)
 
     def wait_for_leave(self, position: Mapping[int, int]) -> Wait[bool]:
         reporting = self.reporting
         if reporting is None:
             raise Rejected("this reader does not belong to a group, so it cannot go offline")
         self.check()
-        leaving, what = reporting.leave(position), f"{reporting.reader} may still be online"
-        steps = reporting.get_steps
-        return Wait(steps, lambda: leaving.is_done or None, what)
+        leaving = reporting.leave(position)
+        return Wait(
+            reporting.get_steps,
+            lambda: leaving.is_done or None,
+            f"{reporting.reader} may still be online",
+        )
 
     def wait_for_reports(self) -> Wait[bool]:
         def find() -> bool | None:

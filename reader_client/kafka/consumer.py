@@ -22,7 +22,8 @@ kafka_log = logging.getLogger("noted_time.reader.kafka")
 TIMEOUT_S = 10.0
 CHECK_INTERVAL_S = 10.0
 
-EARLIEST_RESETS, LATEST_RESETS = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
+EARLIEST_RESETS = ("earliest", "smallest", "beginning")
+LATEST_RESETS = ("latest", "largest", "end")
 
 
 class KafkaNotedConsumer(Closing):
@@ -69,9 +70,10 @@ class KafkaNotedConsumer(Closing):
         self._reset = ""
         if isinstance(consumer, Mapping):
             consumer = self._create_consumer(consumer)
-        self.consumer, self.reader = consumer, reader
-        self._assigned: dict[int, int | None] = {}
-        self._handed: dict[int, int] = {}
+        self.consumer = consumer
+        self.reader = reader
+        self._begins: dict[int, int | None] = {}
+        self._returned_offsets: dict[int, int] = {}
         self._failure: KafkaError | None = None
         self._closing = False
         consumer.subscribe(
@@ -95,10 +97,11 @@ class KafkaNotedConsumer(Closing):
         self.processed()
         self._check_same()
         if self._failure is None:
-            handed = list(self._pass_on(self.consumer.consume(num_messages, timeout)))
-            if handed or self._failure is None:
-                return handed
-        failure, self._failure = self._failure, None
+            messages = list(self._pass_on(self.consumer.consume(num_messages, timeout)))
+            if messages or self._failure is None:
+                return messages
+        failure = self._failure
+        self._failure = None
         raise KafkaException(failure)
 
     def __iter__(self) -> Iterator[Message]:
@@ -113,9 +116,10 @@ class KafkaNotedConsumer(Closing):
 
         Raises `Rejected` if the consumer stores offsets itself.
         """
-        handed, self._handed = self._handed, {}
-        if handed and self._store_offsets(handed):
-            self.reader.advance(handed)
+        offsets = self._returned_offsets
+        self._returned_offsets = {}
+        if offsets and self._store_offsets(offsets):
+            self.reader.advance(offsets)
 
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
         """Return the reader's time window; see `ReaderClient.get_time_window`."""
@@ -127,7 +131,8 @@ class KafkaNotedConsumer(Closing):
         Call `processed` before, or the last messages are delivered again. Without an answer within
         `timeout` seconds, the reader times out.
         """
-        self._closing, self._handed = True, {}
+        self._closing = True
+        self._returned_offsets = {}
         with closing(self.reader), closing(self.consumer):
             if self.reader.group is None:
                 return
@@ -156,24 +161,33 @@ class KafkaNotedConsumer(Closing):
 
     def _pass_on(self, messages: Iterable[Message]) -> Iterator[Message]:
         for message in messages:
-            error, partition, offset = message.error(), message.partition(), message.offset()
+            error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
                 self._failure = self._failure or error
-            elif partition is not None and offset is not None and partition in self._assigned:
-                self._check_begin(partition, offset)
-                self._handed[partition] = offset if error else offset + 1
-                if error is None:
-                    yield message
+                continue
+            partition = message.partition()
+            offset = message.offset()
+            if partition is None or offset is None or partition not in self._begins:
+                continue
+            self._check_begin(partition, offset)
+            if error is not None:  # the end of the partition
+                self._returned_offsets[partition] = offset
+            else:
+                self._returned_offsets[partition] = offset + 1
+                yield message
 
     def _check_begin(self, partition: int, offset: int) -> None:
-        begin, self._assigned[partition] = self._assigned[partition], None
+        begin = self._begins[partition]
+        self._begins[partition] = None
         if begin not in (None, offset):
             self.reader.advance({partition: offset})
 
     def _store_offsets(self, offsets: Mapping[int, int]) -> bool:
-        stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
+        places = [
+            TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()
+        ]
         try:
-            self.consumer.store_offsets(offsets=stored)
+            self.consumer.store_offsets(offsets=places)
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError._STATE:  # noqa: SLF001 - so named
@@ -195,20 +209,22 @@ class KafkaNotedConsumer(Closing):
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
             return
-        committed = consumer.committed(partitions, timeout=TIMEOUT_S)
-        until = clocks.monotonic() + TIMEOUT_S
-        starts = {
-            at.partition: self._find_begin(at, until - clocks.monotonic()) for at in committed
+        places = consumer.committed(partitions, timeout=TIMEOUT_S)
+        deadline = clocks.monotonic() + TIMEOUT_S
+        begins = {
+            place.partition: self._find_begin(place, deadline - clocks.monotonic())
+            for place in places
         }
-        self._assigned.update(starts)
-        self.reader.advance(starts)
+        self._begins.update(begins)
+        self.reader.advance(begins)
 
-    def _find_begin(self, committed: TopicPartition, timeout_s: float) -> int:
-        partition, offset = committed.partition, committed.offset
+    def _find_begin(self, place: TopicPartition, timeout_s: float) -> int:
+        partition = place.partition
+        offset = place.offset
         # None on a timeout, contrary to its type
         ends: tuple[int, int] | None = None
         with suppress(KafkaException):
-            ends = self.consumer.get_watermark_offsets(committed, max(0.1, timeout_s))
+            ends = self.consumer.get_watermark_offsets(place, max(0.1, timeout_s))
         if ends is None:
             return 0
         first, end = ends
@@ -226,12 +242,15 @@ class KafkaNotedConsumer(Closing):
                 "had processed them",
                 *(self._topic, partition, offset, first),
             )
-        return {**dict.fromkeys(EARLIEST_RESETS, first), **dict.fromkeys(LATEST_RESETS, end)}.get(
-            self._reset, 0
-        )
+        if self._reset in EARLIEST_RESETS:
+            return first
+        if self._reset in LATEST_RESETS:
+            return end
+        return 0
 
-    def _end(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        for each in partitions:
-            self._assigned.pop(each.partition, None)
-            self._handed.pop(each.partition, None)
-        self.reader.release(each.partition for each in partitions)
+    def _end(self, _: Consumer, places: list[TopicPartition]) -> None:
+        partitions = [place.partition for place in places]
+        for partition in partitions:
+            self._begins.pop(partition, None)
+            self._returned_offsets.pop(partition, None)
+        self.reader.release(partitions)

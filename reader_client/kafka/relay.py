@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 from msgspec.structs import replace
@@ -21,7 +21,8 @@ from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable
 from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import MARKS_PER_PAGE, ask_marks, ask_stream
 
-POLL_MS, LOOK_MS = 100, 1000
+POLL_MS = 100
+LOOK_MS = 1000
 
 WARN_AFTER_MS = 30_000
 
@@ -58,12 +59,13 @@ class KafkaRelay(PollingLoop):
         `config` is a configuration of librdkafka.
         """
         super().__init__(validate_name("stream", stream or topic), POLL_MS, "relay", "relayed")
-        self.topic, self.noted = Topic(config, topic), Topic(config, name_noted_topic(topic))
+        self.topic = Topic(config, topic)
+        self.noted = Topic(config, name_noted_topic(topic))
         self.is_over = False
         self._domains = domains
         self._transport = Transport(url, token=token)
         self._queue = RelayQueue(new_partition_ms)
-        self._known: StreamReply | None = None
+        self._stream: StreamReply | None = None
         self._reader: TopicReader | None = None
         self._producer: Producer | None = None
         self._warn_at = MAX_INT64
@@ -84,15 +86,18 @@ class KafkaRelay(PollingLoop):
         wait_ms = 0 if any(self._queue.waiting.values()) else LOOK_MS // len(domains)
         for domain in domains:
             self._ask_for_marks(stream, domain, wait_ms)
-        look, now = self.topic.look_again(committed=True), clocks.monotonic_ns() // 1_000_000
+        look = self.topic.look_again(committed=True)
+        now = clocks.monotonic_ns() // 1_000_000
         self._queue.look(look.ends, now)
         self._read_noted(stream, look.id)
-        due = self._queue.due(now)
-        marks = ((d, replace(mark, excluded=mark.excluded[:MAX_EXCLUDED])) for d, mark in due)
-        self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in marks)
+        records: list[NotedRecord] = []
+        for domain, mark in self._queue.due(now):
+            short_mark = replace(mark, excluded=mark.excluded[:MAX_EXCLUDED])
+            records.append(NotedRecord(self.stream, stream.id, domain, look.id, short_mark))
+        self._write(records)
         self._warn_of_waiting(now)
-        last = map(self._queue.last.get, domains)
-        if not due and all(mark is not None and mark.final for mark in last):
+        last_marks = [self._queue.last.get(domain) for domain in domains]
+        if not records and all(mark is not None and mark.final for mark in last_marks):
             self.is_over = True
             self.stop()
 
@@ -106,25 +111,30 @@ class KafkaRelay(PollingLoop):
 
     def _ask_about_stream(self) -> StreamReply:
         stream = self._transport.ask(ask_stream(self.stream))
-        before, self._known = self._known or stream, stream
-        if before.id != stream.id:
+        former_stream = self._stream
+        self._stream = stream
+        if former_stream is not None and former_stream.id != stream.id:
             raise self._build_outdated(f"stream {self.stream!r} was deleted and created again")
-        for domain, last in self._queue.last.items():
-            if last.seq > (known := stream.last_seqs.get(domain, 0)):
+        for domain, relayed_mark in self._queue.last.items():
+            last_seq = stream.last_seqs.get(domain, 0)
+            if relayed_mark.seq > last_seq:
                 raise self._build_outdated(
-                    f"stream {self.stream!r}, domain {domain!r}, went back to mark {known}, as "
-                    f"after a restored backup: mark {last.seq} was relayed"
+                    f"stream {self.stream!r}, domain {domain!r}, went back to mark {last_seq}, as "
+                    f"after a restored backup: mark {relayed_mark.seq} was relayed"
                 )
         return stream
 
     def _ask_for_marks(self, stream: StreamReply, domain: str, wait_ms: int) -> None:
-        if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
-            newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
-            after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
-            answer = self._transport.ask(ask_marks(self.stream, after, domain, wait_ms))
-            if answer.stream_id == stream.id:
-                is_all = answer.final_cut is not None and not answer.marks
-                self._queue.add(domain, answer.marks, is_all=is_all)
+        if len(self._queue.waiting[domain]) >= MARKS_PER_PAGE:
+            return
+        after = max(0, stream.last_seqs.get(domain, 0) - MARKS_PER_PAGE)
+        newest_mark = self._queue.newest(domain)
+        if newest_mark is not None:
+            after = max(after, newest_mark.seq)
+        answer = self._transport.ask(ask_marks(self.stream, after, domain, wait_ms))
+        if answer.stream_id == stream.id:
+            is_all = answer.final_cut is not None and not answer.marks
+            self._queue.add(domain, answer.marks, is_all=is_all)
 
     def _read_noted(self, stream: StreamReply, topic_id: str | None) -> bool:
         AnotherLog.check(self.stream, stream.logs, topic_id)
@@ -155,78 +165,105 @@ class KafkaRelay(PollingLoop):
         self, records: Iterable[tuple[int, int, Message]], stream: StreamReply, topic_id: str | None
     ) -> None:
         name = f"Kafka topic {self.noted.name!r}"
-        ours = self.stream, stream.id, topic_id
-        doubtful: dict[str, list[tuple[int, Mark]]] = {}
+        relay_source = _Source(self.stream, stream.id, topic_id)
+        unexpected_marks: dict[str, list[tuple[int, Mark]]] = {}
         for _, offset, message in records:
             try:
                 record = NotedRecord.read(message.value())
             except Rejected as error:
                 raise self._build_outdated(f"{name}, offset {offset}: {error}") from error
             log = topic_id if record.topic_id in stream.logs else record.topic_id
-            theirs = record.stream, record.stream_id, log
-            if theirs != ours:
-                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (theirs, ours)]
+            record_source = _Source(record.stream, record.stream_id, log)
+            if record_source != relay_source:
                 raise self._build_outdated(
-                    f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
-                    f"{two[1]}. If another relay writes it, end that one"
+                    f"{name}, offset {offset}: this is a mark of {record_source}, and the relay is "
+                    f"of {relay_source}. If another relay writes it, end that one"
                 )
             if not self._queue.is_waiting(record.domain, record.mark):
-                doubtful.setdefault(record.domain, []).append((offset, record.mark))
+                unexpected_marks.setdefault(record.domain, []).append((offset, record.mark))
             self._queue.record_written(record.domain, record.mark)
-        for domain, marks in doubtful.items():
+        for domain, marks in unexpected_marks.items():
             # The relay continues from the last mark, and readers use the largest lower.
-            judged = dict([marks[-1], max(marks, key=lambda each: each[1].lower)])
-            for offset, mark in judged.items():
+            marks_to_compare = dict([marks[-1], max(marks, key=_get_lower)])
+            for offset, mark in marks_to_compare.items():
                 self._compare(stream, domain, mark, f"{name}, offset {offset}")
 
-    def _compare(self, stream: StreamReply, domain: str, mark: Mark, where: str) -> None:
+    def _compare(self, stream: StreamReply, domain: str, mark: Mark, record_name: str) -> None:
         answer = self._transport.ask(ask_marks(self.stream, mark.seq - 1, domain, 0, 1))
-        if answer.marks and answer.stream_id == stream.id:
-            differs = describe_difference(mark, answer.marks[0])
-            if differs:
-                raise self._build_outdated(
-                    f"{where}: mark {mark.seq} of domain {domain!r} has {differs}. Another program "
-                    "wrote it: let only relays write there"
-                )
+        if not answer.marks or answer.stream_id != stream.id:
+            return
+        difference = describe_difference(mark, answer.marks[0])
+        if difference:
+            raise self._build_outdated(
+                f"{record_name}: mark {mark.seq} of domain {domain!r} has {difference}. Another "
+                "program wrote it: let only relays write there"
+            )
 
-    def _build_outdated(self, why: str) -> Rejected:
+    def _build_outdated(self, reason: str) -> Rejected:
         return Rejected(
-            f"{why}. Delete Kafka topic {self.noted.name!r}, start the relay again, and begin "
+            f"{reason}. Delete Kafka topic {self.noted.name!r}, start the relay again, and begin "
             "queries on it with a new checkpoint"
         )
 
     def _write(self, records: Iterable[NotedRecord]) -> None:
-        failed: list[KafkaError] = []
+        errors: list[KafkaError] = []
+
+        def record_error(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
         producer = self._producer or create_client(
             Producer, {**self.noted.connection, **PRODUCER_SETTINGS}
         )
         self._producer = None  # its unsent records must not be sent later
-        for each in records:
+        for record in records:
             producer.produce(
                 self.noted.name,
-                each.value,
-                each.domain.encode(),
+                record.value,
+                record.domain.encode(),
                 partition=0,
                 timestamp=clocks.time_ns() // 1_000_000,
-                on_delivery=lambda error, _: failed.append(error) if error else None,
+                on_delivery=record_error,
             )
-        if producer.flush(FLUSH_TIMEOUT_S) or failed:
-            why = failed[0].str() if failed else "no answer"
-            raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {why}")
+        if producer.flush(FLUSH_TIMEOUT_S) or errors:
+            reason = errors[0].str() if errors else "no answer"
+            raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {reason}")
         self._producer = producer
 
     def _warn_of_waiting(self, now: int) -> None:
-        first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
-        lacking = [
-            (d, mark, at) for d, mark in first.items() for at in self._queue.find_lacking(mark)
-        ]
-        if not lacking:
+        warning = self._describe_waiting_mark()
+        if warning is None:
             self._warn_at = now + WARN_AFTER_MS
         elif now >= self._warn_at:
             self._warn_at = MAX_INT64
-            domain, mark, at = lacking[0]
-            self._log.warning(
-                f"mark {mark.seq} of stream {self.stream!r}, domain {domain!r}, waits: partition "
-                f"{at.segment} of Kafka topic {self.topic.name!r} is readable to {at.offset}, and "
-                f"the cut has {at.needed}. It has an open transaction, or no leader"
-            )
+            self._log.warning(warning)
+
+    def _describe_waiting_mark(self) -> str | None:
+        """Return which partition a first mark waits for, `None` if no mark waits."""
+        for domain, marks in self._queue.waiting.items():
+            if not marks:
+                continue
+            mark = marks[0]
+            for lack in self._queue.find_lacking(mark):
+                return (
+                    f"mark {mark.seq} of stream {self.stream!r}, domain {domain!r}, waits: "
+                    f"partition {lack.segment} of Kafka topic {self.topic.name!r} is readable to "
+                    f"{lack.offset}, and the cut has {lack.needed}. It has an open transaction, "
+                    "or no leader"
+                )
+        return None
+
+
+class _Source(NamedTuple):
+    """Where a mark is from: a stream, and the log that its positions refer to."""
+
+    stream: str
+    stream_id: str
+    log: str | None
+
+    def __str__(self) -> str:
+        return f"stream {self.stream!r} with id {self.stream_id} over topic id {self.log}"
+
+
+def _get_lower(place: tuple[int, Mark]) -> int:
+    return place[1].lower

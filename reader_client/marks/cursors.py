@@ -21,18 +21,19 @@ Item = TypeVar("Item")
 
 
 class Cursor(ABC, Generic[Item]):
-    """A cursor over a growing sequence, which moves to `again` if the stream is recreated."""
+    """A cursor over a growing sequence, which moves to `restart` if the stream is recreated."""
 
     what = "item"
     most = 1000
     find_end: Callable[[Any], int]
 
     def __init__(
-        self, following: Following, domain: str | None, after: int | None, again: int | None
+        self, following: Following, domain: str | None, after: int | None, restart: int | None
     ) -> None:
         self._following = following
         self._domain = domain
-        self._after, self._again = after, again
+        self._after = after
+        self._restart = restart
         self._stream_id: str | None = None
 
     def take_page(self) -> list[Item]:
@@ -53,7 +54,7 @@ class Cursor(ABC, Generic[Item]):
         if follower is None or follower.stream_id is None:
             return []
         if self._stream_id not in {None, follower.stream_id}:
-            self._after = self._again
+            self._after = self._restart
         self._stream_id = follower.stream_id
         return self._find(follower, limit)
 
@@ -95,23 +96,21 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def ask_missing(self, page: Sequence[CompleteWindow]) -> Question[CompleteWindowsPage]:
-        stream, start = self._following.stream, page[0].start
-        return ask_windows(stream, self._tiling, start, self._domain, limit=len(page))
+        stream = self._following.stream
+        return ask_windows(stream, self._tiling, page[0].start, self._domain, limit=len(page))
 
     def add_missing(
         self, page: Sequence[CompleteWindow], answer: CompleteWindowsPage | None
     ) -> Iterator[CompleteWindow]:
-        known = {}
+        answered_windows = {}
         if answer is not None and answer.stream_id == self._stream_id:
             # by another release of zone data, a window with this start may have another end
-            known = {(each.start, each.end): each for each in answer.windows}
+            for window in answer.windows:
+                answered_windows[window.start, window.end] = window
         for window in page:
-            found = known.get((window.start, window.end), window)
-            yield replace(
-                window,
-                last_writer=found.last_writer,
-                **{name: getattr(found, name) for name in Gaps.__struct_fields__},
-            )
+            answered_window = answered_windows.get((window.start, window.end), window)
+            gaps = {name: getattr(answered_window, name) for name in Gaps.__struct_fields__}
+            yield replace(window, last_writer=answered_window.last_writer, **gaps)
 
     def _find(self, follower: Follower, limit: int) -> list[CompleteWindow]:
         return follower.complete_windows(self._tiling, self._after, limit)

@@ -106,10 +106,14 @@ class Follower:
         if not self._continue(answer):
             # The database was restored from a copy.
             self._replace(MarkHistory())
-            self._after, self.stream_id, self._since = 0, None, ALL_MARKS
-            self.needs_stream, self.caught_up = True, False
+            self._after = 0
+            self.stream_id = None
+            self._since = ALL_MARKS
+            self.needs_stream = True
+            self.caught_up = False
             return
-        self.is_quiet, self.logs = answer.quiet, answer.logs
+        self.is_quiet = answer.quiet
+        self.logs = answer.logs
         self.first_lower = answer.first_lower
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)
@@ -143,11 +147,11 @@ class Follower:
     def take_new(self) -> list[Mark]:
         """Return the marks since the last call, and keep only the last one."""
         history = self._history
-        new = history.after(self._taken, len(history))
+        new_marks = history.after(self._taken, len(history))
         self._taken = history.last_seq
         if len(history) > 1:
             self._history = history.latest(1)
-        return new
+        return new_marks
 
     @property
     def last(self) -> Mark | None:
@@ -177,8 +181,10 @@ class Follower:
         self._taken = 0
 
     def _first_of_interest(self, stream: StreamReply) -> int:
-        first = max(0, self._last_known - self._keep_last)
-        return max(first, self._since.seq) if stream.id == self._since.stream_id else first
+        first_seq = max(0, self._last_known - self._keep_last)
+        if stream.id != self._since.stream_id:
+            return first_seq
+        return max(first_seq, self._since.seq)
 
     def _append(self, mark: Mark) -> None:
         history = self._history
@@ -191,9 +197,9 @@ class Follower:
         history.append(mark)
 
     def _forget(self) -> None:
-        history, keep = self._history, self._keep_last
-        if len(history) > keep + keep // 8:
-            self._history = history.latest(keep)
+        limit = self._keep_last
+        if len(self._history) > limit + limit // 8:
+            self._history = self._history.latest(limit)
 
     def _notice_caught_up(self) -> None:
         if self.after >= self._last_known:

@@ -35,8 +35,9 @@ def merged(
         segment = reader.next_segment(remaining.keys(), domain)
         if segment is None:
             segment = min(remaining)
-        for item in remaining[segment]:
-            yield segment, item
-            break
-        else:
+        try:
+            next_item = next(remaining[segment])
+        except StopIteration:
             del remaining[segment]
+            continue
+        yield segment, next_item

@@ -35,7 +35,11 @@ class StreamReply(Struct, frozen=True, kw_only=True):
 
     @property
     def last_seqs(self) -> dict[str, int]:
-        return {domain: last.seq if last else 0 for domain, last in self.marks.items()}
+        seqs = dict.fromkeys(self.marks, 0)
+        for domain, last_mark in self.marks.items():
+            if last_mark is not None:
+                seqs[domain] = last_mark.seq
+        return seqs
 
     @property
     def are_unix_ms(self) -> bool:

@@ -52,7 +52,7 @@ class OpenDataset(Protocol):
     @property
     def dataset(self) -> Dataset: ...
 
-    def judge(self, asked: Requirement) -> Steps:
+    def judge(self, requirement: Requirement) -> Steps:
         """Judge the dataset. Raises as the questions, or if the dataset cannot be read."""
 
 
@@ -70,35 +70,39 @@ class StreamDataset:
     dataset: Dataset
     readers: Mapping[str, Offsets] = field(default_factory=dict)
 
-    def judge(self, asked: Requirement) -> Steps:
+    def judge(self, requirement: Requirement) -> Steps:
         """Judge the stream or what was read. Raises as the questions and as the offsets."""
-        asked = replace(asked, domain=asked.domain or self.dataset.domain or None)
+        domain = requirement.domain or self.dataset.domain or None
+        requirement = replace(requirement, domain=domain)
         if not self.readers:
-            found: Completeness = yield ask_completeness(self.dataset.name, asked)
-            return found
-        parts = {}
+            answer: Completeness = yield ask_completeness(self.dataset.name, requirement)
+            return answer
+        answers = {}
         for stream in self.readers:
-            parts[stream] = yield from self.judge_source(stream, asked)
-        return combine(parts)
+            answers[stream] = yield from self.judge_source(stream, requirement)
+        return combine(answers)
 
     def sources(self) -> list[Dataset]:
         """Return the streams that a group or checkpoint has read."""
         return [Dataset(stream, self.dataset.domain) for stream in self.readers]
 
-    def judge_source(self, stream: str, asked: Requirement) -> Steps:
+    def judge_source(self, stream: str, requirement: Requirement) -> Steps:
         """Judge the rows that have been read of one stream.
 
         Ask for the stream first, whose cut limits what must be looked up of the offsets.
         """
-        first: Completeness
-        latest = asked if asked.to is not None else Requirement(domain=asked.domain)
-        first = yield ask_completeness(stream, latest)
-        if first.mark is None or not first.is_complete:
-            return first
-        read: ReadOffsets = yield partial(self.readers[stream], first.mark.cut.offsets)
-        found: Completeness
-        found = yield ask_completeness(stream, replace(asked, read=read, wait_ms=0))
-        return found
+        if requirement.to is None:
+            stream_requirement = Requirement(domain=requirement.domain)
+        else:
+            stream_requirement = requirement
+        stream_answer: Completeness = yield ask_completeness(stream, stream_requirement)
+        if stream_answer.mark is None or not stream_answer.is_complete:
+            return stream_answer
+        cut = stream_answer.mark.cut
+        offsets: ReadOffsets = yield partial(self.readers[stream], cut.offsets)
+        read_requirement = replace(requirement, read=offsets, wait_ms=0)
+        read_answer: Completeness = yield ask_completeness(stream, read_requirement)
+        return read_answer
 
 
 class NoDomain(Rejected):
@@ -137,8 +141,8 @@ def open_dataset(
     if scheme is not None:
         module, _, function = scheme.opener.partition(":")
         open_feature = getattr(import_module(module), function)
-        opened: FeatureDataset = open_feature(dataset, names=tuple(names), asking=asking)
-        return opened
+        feature_dataset: FeatureDataset = open_feature(dataset, names=tuple(names), asking=asking)
+        return feature_dataset
     absence = describe_absence(f"{dataset.name.partition(':')[0]}:")
     if absence is not None:
         raise Rejected(absence)
@@ -152,10 +156,10 @@ def open_dataset(
 
 
 def _open_group(name: str, stream: str, kafka: Mapping[str, Any]) -> dict[str, Offsets]:
-    found = _GROUP_URL.fullmatch(name)
-    if found is None:
+    match = _GROUP_URL.fullmatch(name)
+    if match is None:
         raise Rejected(f"{name!r} does not name a group and its topic: {GROUP_FORM}")
-    group, brokers, topic = found.groups()
+    group, brokers, topic = match.groups()
     with require_extra(f"reading {name}", "kafka"):
         from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - needs the extra
     offsets = GroupOffsets({**kafka, "bootstrap.servers": brokers}, group, topic)
@@ -178,11 +182,11 @@ def _open_checkpoint(name: str, stream: str) -> dict[str, Offsets]:
 
 
 def wait_for_dataset(
-    opened: OpenDataset, asked: Requirement, timeout_s: float
+    dataset: OpenDataset, requirement: Requirement, timeout_s: float
 ) -> Generator[Any, Any, Completeness]:
     """Judge until the answer is final or the time is up, and return the last answer."""
     return wait_until_final(
-        lambda wait_ms: opened.judge(replace(asked, wait_ms=wait_ms)), timeout_s
+        lambda wait_ms: dataset.judge(replace(requirement, wait_ms=wait_ms)), timeout_s
     )
 
 
@@ -200,8 +204,10 @@ def wait_until_final(
         answer = None
         answer = yield from judge(wait_ms)
         if answer.status == "waiting":
-            kinds = {each.kind for each in answer.lacks}
-            raise (NothingKnown if kinds & UNKNOWN_LAG_KINDS else NotYet)(answer.sentence)
+            kinds = {lack.kind for lack in answer.lacks}
+            if kinds & UNKNOWN_LAG_KINDS:
+                raise NothingKnown(answer.sentence)
+            raise NotYet(answer.sentence)
         return answer
 
     try:
@@ -227,9 +233,10 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     `Conflict` if no time is known to be complete yet, `Rejected` for offsets that cannot belong to
     the stream's log, and `Unreachable`.
     """
-    read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
+    offsets = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
+    requirement = Requirement(domain=domain, read=offsets)
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
-        answer = transport.ask(ask_completeness(stream, Requirement(domain=domain, read=read)))
+        answer = transport.ask(ask_completeness(stream, requirement))
     if answer.complete_to is None:
         raise NothingKnown(answer.sentence)
     return answer

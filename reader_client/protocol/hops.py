@@ -40,40 +40,44 @@ class HopReader:
         if dataset.kind == "stream":
             domain = run(find_domain(*dataset), self.ask)
             return self._read_stream(dataset._replace(domain=domain))
-        opened = open_dataset(dataset, names=names, kafka=self.kafka)
-        if isinstance(opened, StreamDataset):
-            return self._read_reader(opened)
-        return opened.describe_hop(self.time)
+        reader_dataset = open_dataset(dataset, names=names, kafka=self.kafka)
+        if isinstance(reader_dataset, StreamDataset):
+            return self._read_reader(reader_dataset)
+        return reader_dataset.describe_hop(self.time)
 
     def _read_stream(self, dataset: Dataset) -> Hop:
-        found = self._judge(dataset)
-        lower, later, ahead_to = found.complete_to, found, found.complete_to
-        if lower is not None and (self.time is not None or not found.sealed):
-            later = self._judge(dataset, lower + 1 if self.time is None else self.time)
-        if found.mark is not None and not found.sealed:
-            now = int(clock.time() * 1000)
-            is_near = found.mark.lower in UNIX_MS and now - found.mark.lower < YEAR_MS
-            ahead_to = now if is_near else found.mark.upper
+        answer = self._judge(dataset)
+        # Why the stream is not complete to the requested time, or to a later one.
+        later_answer = answer
+        complete_to = answer.complete_to
+        if complete_to is not None and (self.time is not None or not answer.sealed):
+            later_time = complete_to + 1 if self.time is None else self.time
+            later_answer = self._judge(dataset, later_time)
+        if answer.sealed and later_answer.is_complete and self.time is not None:
+            complete_to = self.time
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
         return Hop(
             dataset,
-            self.time if found.sealed and later.is_complete and self.time is not None else lower,
-            why="; ".join(describe_objections(later.lacks)),
+            complete_to,
+            why="; ".join(describe_objections(later_answer.lacks)),
             remedy=EXPLAIN_WRITERS.format(options),
-            lack=f", {found.writers_clause}" if found.vouched else "",
-            doubt=_find_doubt(later),
-            ahead_to=ahead_to,
+            lack=f", {answer.writers_clause}" if answer.vouched else "",
+            doubt=_find_doubt(later_answer),
+            ahead_to=_find_ahead_to(answer),
         )
 
     def _judge(self, stream: Dataset, to: int | None = None) -> Completeness:
-        asked = Requirement(to=to, domain=stream.domain or None)
-        found: Completeness = self.ask(ask_completeness(stream.name, asked))
-        return found
+        requirement = Requirement(to=to, domain=stream.domain or None)
+        answer: Completeness = self.ask(ask_completeness(stream.name, requirement))
+        return answer
 
-    def _read_reader(self, opened: StreamDataset) -> Hop:
-        dataset, sources = opened.dataset, list[HopSource]()
+    def _read_reader(self, reader_dataset: StreamDataset) -> Hop:
+        dataset = reader_dataset.dataset
+        sources: list[HopSource] = []
         remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
-        reasons, remarks, doubts = list[str](), list[str](), list[str]()
+        reasons: list[str] = []
+        remarks: list[str] = []
+        doubts: list[str] = []
 
         def perform(step: Any) -> Any:  # noqa: ANN401 - a question, or the offsets
             outcome = build_performer(self.ask)(step)
@@ -81,30 +85,43 @@ class HopReader:
                 remarks.extend(outcome.remarks)
             return outcome
 
-        asked = Requirement(domain=dataset.domain or None)
-        for stream in opened.sources():
+        requirement = Requirement(domain=dataset.domain or None)
+        for stream in reader_dataset.sources():
             time = None
             try:
-                found = run(opened.judge_source(stream.name, asked), perform)
-                time = found.complete_to
+                answer = run(reader_dataset.judge_source(stream.name, requirement), perform)
+                time = answer.complete_to
                 if time is None:
-                    reasons.append(found.sentence)
+                    reasons.append(answer.sentence)
                 if self.time is not None:
-                    doubts.append(_find_doubt(self._judge(stream, self.time)))
-            except (NothingKnown, UnknownStream) as error:
-                remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
+                    doubt = _find_doubt(self._judge(stream, self.time))
+                    if doubt:
+                        doubts.append(doubt)
+            except UnknownStream as error:
+                remedy = LET_NOTE
+                reasons.append(str(error))
+            except NothingKnown as error:
                 reasons.append(str(error))
             sources.append(HopSource(stream, time))
-        known = [each.taken_to for each in sources if each.taken_to is not None]
+        times = [source.taken_to for source in sources if source.taken_to is not None]
         return Hop(
             dataset,
-            min(known) if len(known) == len(sources) else None,
+            min(times) if len(times) == len(sources) else None,
             tuple(sources),
             "; ".join(reasons),
             remedy,
-            "".join(f"; {each}" for each in dict.fromkeys(remarks)),
-            next(filter(None, doubts), ""),
+            "".join(f"; {remark}" for remark in dict.fromkeys(remarks)),
+            doubts[0] if doubts else "",
         )
+
+
+def _find_ahead_to(answer: Completeness) -> int | None:
+    """Return the time that the newest rows have, from which `why` tells how far it is behind."""
+    if answer.mark is None or answer.sealed:
+        return answer.complete_to
+    now = int(clock.time() * 1000)
+    is_near = answer.mark.lower in UNIX_MS and now - answer.mark.lower < YEAR_MS
+    return now if is_near else answer.mark.upper
 
 
 def _find_doubt(answer: Completeness) -> str:

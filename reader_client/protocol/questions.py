@@ -50,8 +50,10 @@ def ask_windows(
 ) -> Question[CompleteWindowsPage]:
     """Ask for the windows, beginning with the window of `after`."""
     query = {"size_ms": tiling.size_ms, "origin": tiling.origin} | _build_query(domain)
-    query |= {} if after is None else {"after": after}
-    query |= {} if tiling.zone is UTC_ZONE else {"zone": str(tiling.zone)}
+    if after is not None:
+        query["after"] = after
+    if tiling.zone is not UTC_ZONE:
+        query["zone"] = str(tiling.zone)
     return Question(
         "GET",
         stream_path(stream, "windows"),
@@ -63,26 +65,26 @@ def ask_windows(
 
 @dataclass(frozen=True, slots=True)
 class CompletenessQuestion(Question[Completeness]):
-    """Asks for completeness as required by `asked`."""
+    """Asks for the completeness that is required."""
 
-    asked: Requirement = field(default_factory=Requirement)
+    requirement: Requirement = field(default_factory=Requirement)
 
     def can_have(self, answer: Completeness) -> bool:
         """Return false if the answer is complete only to a time before the one in question."""
-        if self.asked.to is None or answer.sealed or not answer.is_complete:
+        if self.requirement.to is None or answer.sealed or not answer.is_complete:
             return True
-        time = self.asked.tiling.start_of(self.asked.to)
+        time = self.requirement.tiling.start_of(self.requirement.to)
         return answer.complete_to is None or answer.complete_to >= time
 
 
-def ask_completeness(stream: str, asked: Requirement) -> CompletenessQuestion:
+def ask_completeness(stream: str, requirement: Requirement) -> CompletenessQuestion:
     return CompletenessQuestion(
         "POST",
         stream_path(stream, "completeness"),
-        body=convert_to_json(asked),
-        wait_ms=asked.wait_ms,
+        body=convert_to_json(requirement),
+        wait_ms=requirement.wait_ms,
         answer=Completeness,
-        asked=asked,
+        requirement=requirement,
     )
 
 
@@ -106,12 +108,11 @@ def ask_group(stream: str, group: str) -> Question[GroupReply]:
 
 
 def report_position(
-    stream: str, group: str, reader: str, position: Mapping[int, int], own: Json | None = None
+    stream: str, group: str, reader: str, position: Mapping[int, int], backlog: Json | None = None
 ) -> Question[GroupReply]:
     path = stream_path(stream, "reader-groups", group, "readers", reader)
-    return Question(
-        "PUT", path, body={"position": position_to_wire(position), **(own or {})}, answer=GroupReply
-    )
+    body = {"position": position_to_wire(position), **(backlog or {})}
+    return Question("PUT", path, body=body, answer=GroupReply)
 
 
 def report_offline(

@@ -44,33 +44,36 @@ class NotedMarksAnswer:
 
 def read_noted(stream: str, domain: str | None) -> Generator[Question[Any], Any, NotedMarksAnswer]:
     """Ask for the marks, ledger and writers of a domain of event times."""
-    read: StreamReply = yield ask_stream(stream)
-    chosen = domain or choose_domain(read.domains)
-    if chosen not in read.domains:
-        raise UnknownDomain(chosen, read.domains)
-    if chosen == INGESTION_NAME:
+    answer: StreamReply = yield ask_stream(stream)
+    domain = domain or choose_domain(answer.domains)
+    if domain not in answer.domains:
+        raise UnknownDomain(domain, answer.domains)
+    if domain == INGESTION_NAME:
         raise Rejected("marks of ingestion say when rows came in, and judge no event times")
-    marks = yield from _read_marks(stream, read.id, chosen)
-    about = {"domain": chosen}
-    ledger = yield from _read_pages(stream_path(stream, "ledger"), LedgerPage, "after", about)
-    listed = yield from _read_pages(stream_path(stream, "writers"), WritersPage, "start", about)
-    entries = [entry for page in ledger for entry in page.entries]
-    rows = [row for page in listed for row in page.writers]
-    absences = _find_absences(entries)
-    words = {
-        row.writer: WriterPromise(row.vouching.get(chosen, ()), absences[row.writer])
-        for row in rows
-        if not row.observes
-    }
-    owners = _find_owners(marks, entries, rows, listed[-1].forgotten_seq)
-    own = {segment: owner for segment, owner in owners.items() if owner[0] in words}
-    return NotedMarksAnswer(marks, words, own, read.logs)
+    marks = yield from _read_marks(stream, answer.id, domain)
+    query = {"domain": domain}
+    ledger_pages = yield from _read_pages(stream_path(stream, "ledger"), LedgerPage, "after", query)
+    writers_path = stream_path(stream, "writers")
+    writer_pages = yield from _read_pages(writers_path, WritersPage, "start", query)
+    ledger_entries = list(chain.from_iterable(page.entries for page in ledger_pages))
+    rows = list(chain.from_iterable(page.writers for page in writer_pages))
+    absences = _find_absences(ledger_entries)
+    promises = {}
+    for row in rows:
+        if not row.observes:
+            spells = row.vouching.get(domain, ())
+            promises[row.writer] = WriterPromise(spells, absences[row.writer])
+    owners = _find_owners(marks, ledger_entries, rows, writer_pages[-1].forgotten_seq)
+    promised_owners = {segment: owner for segment, owner in owners.items() if owner[0] in promises}
+    return NotedMarksAnswer(marks, promises, promised_owners, answer.logs)
 
 
 def _read_marks(
     stream: str, stream_id: str, domain: str
 ) -> Generator[Question[Any], Any, NotedMarks]:
-    marks, seq, has_more = NotedMarks(), 0, True
+    marks = NotedMarks()
+    seq = 0
+    has_more = True
     while has_more:
         page: MarksAnswer = yield ask_marks(stream, seq, domain, 0)
         has_more = page.has_more
@@ -85,20 +88,21 @@ def _read_marks(
 
 
 def _read_pages(
-    path: str, kind: type[Page], cursor: str, about: Json
+    path: str, kind: type[Page], cursor: str, query: Json
 ) -> Generator[Question[Page], Page, list[Page]]:
     pages: list[Page] = []
     start: int | None = 0
     while start is not None:
-        query = {**about, "limit": ROWS_PER_PAGE, cursor: start}
-        pages.append((yield Question("GET", path, query, answer=kind)))
-        start = pages[-1].next
+        page_query = {**query, "limit": ROWS_PER_PAGE, cursor: start}
+        page = yield Question("GET", path, page_query, answer=kind)
+        pages.append(page)
+        start = page.next
     return pages
 
 
 def _find_owners(
     marks: NotedMarks,
-    entries: Iterable[EntryAnswer],
+    ledger_entries: Iterable[EntryAnswer],
     rows: Iterable[WriterRow],
     forgotten_seq: int | None,
 ) -> dict[int, tuple[str, int]]:
@@ -109,34 +113,44 @@ def _find_owners(
     """
     if forgotten_seq is None:
         return {}
-    absent = (each for entry in entries for each in entry.writers)
-    noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    places: Iterable[Absence | WriterRow] = chain(absent, rows)
-    for each in places:
-        for segment, offset in (each.position or {}).items():
-            noted[segment][each.writer] = offset
-    last = marks.cut(len(marks) - 1)
-    number = max(0, forgotten_seq - marks.first_seq) if forgotten_seq else -1
+    absences = chain.from_iterable(entry.writers for entry in ledger_entries)
+    noted_offsets: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    writers: Iterable[Absence | WriterRow] = chain(absences, rows)
+    for writer in writers:
+        for segment, offset in (writer.position or {}).items():
+            noted_offsets[segment][writer.writer] = offset
+    last_cut = marks.cut(len(marks) - 1)
+    forgotten_number = max(0, forgotten_seq - marks.first_seq) if forgotten_seq else -1
     owners = {}
-    for segment, who in noted.items():
-        (writer, offset), *others = who.items()
-        if not others and last.get(segment, 0) <= offset:
-            offsets, uncovered_by = marks.steps(segment)
-            first = bisect_left(uncovered_by, number) + 1
-            owners[segment] = writer, [*offsets.tolist(), offset][first]
+    for segment, offset_by_writer in noted_offsets.items():
+        if len(offset_by_writer) > 1:
+            continue
+        name, last_offset = next(iter(offset_by_writer.items()))
+        if last_cut.get(segment, 0) > last_offset:
+            continue
+        cut_offsets, uncovered_by = marks.steps(segment)
+        first = bisect_left(uncovered_by, forgotten_number) + 1
+        owners[segment] = name, [*cut_offsets.tolist(), last_offset][first]
     return owners
 
 
-def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[tuple[int, int, str]]]:
+def _find_absences(
+    ledger_entries: Iterable[EntryAnswer],
+) -> defaultdict[str, list[tuple[int, int, str]]]:
     """Return the first and last mark of each absence by writer, and its reason.
 
     The first is 0 for a writer that joined later. The last is after all marks for
     a removed writer.
     """
     missing = MissingWriters()
-    for entry in entries:
-        lowers = entry.from_lower, entry.to_lower
-        missing.take(entry.seq, entry.at, lowers, entry.writers, entry.returned_writers)
+    for mark_entry in ledger_entries:
+        missing.take(
+            mark_entry.seq,
+            mark_entry.at,
+            (mark_entry.from_lower, mark_entry.to_lower),
+            mark_entry.writers,
+            mark_entry.returned_writers,
+        )
     absences: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for absence, first_seq, last_seq in missing.list_absences():
         if absence.reason == "sealed":
