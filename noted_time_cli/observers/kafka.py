@@ -63,7 +63,8 @@ def describe_kafka() -> None:
     """
 
 
-Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
+LooksFactory = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
+"""Returns the observer's looks at a topic: gets the configuration, the topic and the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +76,11 @@ class ObservedTopic:
     stream: StreamOfTopic = None
     config: Config = None
 
-    def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
-        """If no broker answers, warn and continue to try."""
+    def observe(self, noting: Noting, make_looks: LooksFactory, noter: Noter) -> None:
+        """Observe the topic until the end of the command. If no broker answers, warn and try again.
+
+        `noter` makes the observer: `noting.make_clock_noter` or `noting.make_times_noter`.
+        """
         config = build_kafka_config(self.bootstrap, self.config)
         from noted_time.kafka import Topic as KafkaTopic
 
@@ -85,7 +89,7 @@ class ObservedTopic:
         except Unreachable as error:  # the address may be wrong
             say(f"noted-time: {error}; trying again")
         noting.observe(
-            self.stream or self.topic, lambda client: look(config, self.topic, client), noter
+            self.stream or self.topic, lambda client: make_looks(config, self.topic, client), noter
         )
 
 
@@ -101,7 +105,7 @@ AheadOption = Annotated[
 
 @group_command(app)
 def ingestion(
-    of: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
+    topic: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
 ) -> None:
     """Note when records became visible, by this machine's clock.
 
@@ -109,21 +113,21 @@ def ingestion(
 
     Try it:  noted-time observe kafka ingestion 127.0.0.1:9092 flights
     """
-    of.observe(
+    topic.observe(
         noting,
-        lambda config, topic, _: writer_client.KafkaEnds(config, topic),
+        lambda config, name, _: writer_client.KafkaEnds(config, name),
         noting.make_clock_noter(skew, max_lag),
     )
 
 
 @group_command(app)
 def timestamp(  # noqa: PLR0913 - one parameter for each flag
-    of: ObservedTopic,
+    topic: ObservedTopic,
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
     unit: UnitOption = None,
-    skipped: SkippedRecords,
+    skipped_records: SkippedRecords,
     noting: Noting,
 ) -> None:
     """Note the newest timestamp of the slowest partition, minus the delay.
@@ -132,10 +136,13 @@ def timestamp(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
     """
-    of.observe(
+    topic.observe(
         noting,
-        lambda config, topic, client: writer_client.KafkaTimes(
-            config, topic, form=noting.choose_form(client, TimeForm(unit)), passes=skipped.passes
+        lambda config, name, client: writer_client.KafkaTimes(
+            config,
+            name,
+            form=noting.choose_form(client, TimeForm(unit)),
+            passes=skipped_records.passes,
         ),
         noting.make_times_noter(delay, idle),
     )
@@ -143,14 +150,14 @@ def timestamp(  # noqa: PLR0913 - one parameter for each flag
 
 @group_command(app)
 def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
-    of: ObservedTopic,
+    topic: ObservedTopic,
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
     unit: UnitOption = None,
-    skipped: SkippedRecords,
+    skipped_records: SkippedRecords,
     noting: Noting,
 ) -> None:
     """Note the same as `timestamp`, but read all records. Works with transactions.
@@ -159,14 +166,14 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     """
     from writer_client.kafka.event_times import get_timestamp
 
-    options = {"start": start, "ahead_ms": ahead, "passes": skipped.passes}
-    look = _make_look(noting, get_timestamp, TimeForm(unit), **options)
-    of.observe(noting, look, noting.make_times_noter(delay, idle))
+    options = {"start": start, "ahead_ms": ahead, "passes": skipped_records.passes}
+    make_looks = _make_factory(noting, get_timestamp, TimeForm(unit), **options)
+    topic.observe(noting, make_looks, noting.make_times_noter(delay, idle))
 
 
 @group_command(app)
 def field(  # noqa: PLR0913 - one parameter for each flag
-    of: ObservedTopic,
+    topic: ObservedTopic,
     *,
     field: Annotated[
         str, option("FIELD", "The JSON field of the event time, or `module:function`.")
@@ -176,9 +183,9 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
     null: NullOption = "hold",
-    skipped: SkippedRecords,
-    described: SchemaOptions,
-    written: WrittenTimes,
+    skipped_records: SkippedRecords,
+    schema: SchemaOptions,
+    times: WrittenTimes,
     noting: Noting,
 ) -> None:
     """Note the newest event time in the records of the slowest partition, minus the delay.
@@ -192,30 +199,35 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
     options: dict[str, Any] = {"start": start, "ahead_ms": ahead}
-    options |= {"passes": skipped.passes, "nulls": null}
-    look = _make_look(noting, described.resolve_field(field), written.form, **options)
-    of.observe(noting, look, noting.make_times_noter(delay, idle))
+    options |= {"passes": skipped_records.passes, "nulls": null}
+    make_looks = _make_factory(noting, schema.resolve_field(field), times.form, **options)
+    topic.observe(noting, make_looks, noting.make_times_noter(delay, idle))
 
 
 @group_command(app)
-def resolved(of: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Noting) -> None:
+def resolved(topic: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Noting) -> None:
     """Note the resolved timestamps of a CockroachDB changefeed. All records are read.
 
     Try it:  noted-time observe kafka resolved 127.0.0.1:9092 accounts
     """
-    of.observe(
+    topic.observe(
         noting,
-        lambda config, topic, client: writer_client.KafkaResolved(
-            config, topic, known=lambda: client.position, ahead_ms=ahead
+        lambda config, name, client: writer_client.KafkaResolved(
+            config, name, known=lambda: client.position, ahead_ms=ahead
         ),
         noting.make_times_noter(),
     )
 
 
-def _make_look(noting: Noting, field: str | TimeOf, form: TimeForm, **options: Any) -> Look:  # noqa: ANN401 - as `KafkaFields` has them
-    return lambda config, topic, client: writer_client.KafkaFields(
+def _make_factory(
+    noting: Noting,
+    field: str | TimeOf,
+    form: TimeForm,
+    **options: Any,  # noqa: ANN401 - as `KafkaFields` has them
+) -> LooksFactory:
+    return lambda config, name, client: writer_client.KafkaFields(
         config,
-        topic,
+        name,
         field,
         known=lambda: client.position,
         client=client,
