@@ -22,10 +22,10 @@ from noted_time_cli.observers.noting import (
     Skew,
     SkippedRecords,
 )
+from noted_time_cli.observers.schema_options import SchemaOptions
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
-    SchemaOptions,
     TopicArgument,
     build_kafka_config,
     read_properties,
