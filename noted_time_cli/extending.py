@@ -1,14 +1,34 @@
-"""The names of this package that the commands of extensions may use: options and output."""
+"""The names of this package that the commands of extensions may use: options and output.
+
+`noted-time observe kafka NAME` of an extension has the parameters `ObservedTopic` and `Noting`, and
+calls `ObservedTopic.observe`. A command that observes another log calls `Noting.observe`.
+"""
 
 from __future__ import annotations
 
 from noted_time_cli.client.datasets import Names
+from noted_time_cli.observers.kafka import LooksFactory, ObservedTopic
+from noted_time_cli.observers.noting import (
+    IDLE_MS,
+    MAX_LAG_MS,
+    Delay,
+    Idle,
+    Looks,
+    MaxLag,
+    Noter,
+    Noting,
+    NotingIngestion,
+    NullOption,
+    Skew,
+    SkippedRecords,
+)
+from noted_time_cli.observers.schema_options import SchemaOptions
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
-    SchemaOptions,
     TopicArgument,
     build_kafka_config,
+    read_properties,
 )
 from noted_time_cli.terminal.flags import command, group_command, refuse_options
 from noted_time_cli.terminal.options import (
@@ -20,6 +40,7 @@ from noted_time_cli.terminal.options import (
     LogRoot,
     Stream,
     Token,
+    UnitOption,
     Url,
     WrittenTimes,
     duration,
@@ -29,19 +50,34 @@ from noted_time_cli.terminal.output import Columns, echo, fail, print_table, say
 
 __all__ = [
     "DEFAULT_URL",
+    "IDLE_MS",
+    "MAX_LAG_MS",
     "NO_VALUES",
     "AsJson",
     "Bootstrap",
     "Columns",
     "Config",
+    "Delay",
     "DomainOption",
+    "Idle",
     "Ignore",
     "LogRoot",
+    "Looks",
+    "LooksFactory",
+    "MaxLag",
     "Names",
+    "Noter",
+    "Noting",
+    "NotingIngestion",
+    "NullOption",
+    "ObservedTopic",
     "SchemaOptions",
+    "Skew",
+    "SkippedRecords",
     "Stream",
     "Token",
     "TopicArgument",
+    "UnitOption",
     "Url",
     "WrittenTimes",
     "build_kafka_config",
@@ -52,6 +88,7 @@ __all__ = [
     "group_command",
     "option",
     "print_table",
+    "read_properties",
     "refuse_options",
     "say",
 ]

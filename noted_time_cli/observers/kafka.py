@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
 import typer
 
@@ -21,24 +21,19 @@ from noted_time_cli.observers.noting import (
     Noter,
     Noting,
     NotingIngestion,
-    NullOption,
     Skew,
     SkippedRecords,
 )
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
-    SchemaOptions,
     StreamOfTopic,
     TopicArgument,
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import UnitOption, WrittenTimes, duration, option
+from noted_time_cli.terminal.options import UnitOption
 from noted_time_cli.terminal.output import say
-
-if TYPE_CHECKING:
-    from writer_client.kafka.event_times import TimeOf
 
 app = typer.Typer(
     name="kafka",
@@ -63,7 +58,8 @@ def describe_kafka() -> None:
     """
 
 
-Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
+LooksFactory = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
+"""Returns the observer's looks at a topic: gets the configuration, the topic and the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +71,11 @@ class ObservedTopic:
     stream: StreamOfTopic = None
     config: Config = None
 
-    def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
-        """If no broker answers, warn and continue to try."""
+    def observe(self, noting: Noting, make_looks: LooksFactory, noter: Noter) -> None:
+        """Observe the topic until the end of the command. If no broker answers, warn and try again.
+
+        `noter` makes the observer: `noting.make_clock_noter` or `noting.make_times_noter`.
+        """
         config = build_kafka_config(self.bootstrap, self.config)
         from noted_time.kafka import Topic as KafkaTopic
 
@@ -85,23 +84,13 @@ class ObservedTopic:
         except Unreachable as error:  # the address may be wrong
             say(f"noted-time: {error}; trying again")
         noting.observe(
-            self.stream or self.topic, lambda client: look(config, self.topic, client), noter
+            self.stream or self.topic, lambda client: make_looks(config, self.topic, client), noter
         )
-
-
-StartOption = Annotated[
-    Literal["earliest", "latest"], typer.Option("--from", help="Where to start reading.")
-]
-AHEAD_MS = 300_000
-AheadOption = Annotated[
-    int | None,
-    duration("Skip records whose time is more than this ahead of the clock.", default="5m"),
-]
 
 
 @group_command(app)
 def ingestion(
-    of: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
+    topic: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
 ) -> None:
     """Note when records became visible, by this machine's clock.
 
@@ -109,21 +98,21 @@ def ingestion(
 
     Try it:  noted-time observe kafka ingestion 127.0.0.1:9092 flights
     """
-    of.observe(
+    topic.observe(
         noting,
-        lambda config, topic, _: writer_client.KafkaEnds(config, topic),
+        lambda config, name, _: writer_client.KafkaEnds(config, name),
         noting.make_clock_noter(skew, max_lag),
     )
 
 
 @group_command(app)
 def timestamp(  # noqa: PLR0913 - one parameter for each flag
-    of: ObservedTopic,
+    topic: ObservedTopic,
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
     unit: UnitOption = None,
-    skipped: SkippedRecords,
+    skipped_records: SkippedRecords,
     noting: Noting,
 ) -> None:
     """Note the newest timestamp of the slowest partition, minus the delay.
@@ -132,93 +121,13 @@ def timestamp(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
     """
-    of.observe(
+    topic.observe(
         noting,
-        lambda config, topic, client: writer_client.KafkaTimes(
-            config, topic, form=noting.choose_form(client, TimeForm(unit)), passes=skipped.passes
+        lambda config, name, client: writer_client.KafkaTimes(
+            config,
+            name,
+            form=noting.choose_form(client, TimeForm(unit)),
+            passes=skipped_records.passes,
         ),
         noting.make_times_noter(delay, idle),
-    )
-
-
-@group_command(app)
-def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
-    of: ObservedTopic,
-    *,
-    delay: Delay,
-    idle: Idle = IDLE_MS,
-    start: StartOption = "latest",
-    ahead: AheadOption = AHEAD_MS,
-    unit: UnitOption = None,
-    skipped: SkippedRecords,
-    noting: Noting,
-) -> None:
-    """Note the same as `timestamp`, but read all records. Works with transactions.
-
-    Try it:  noted-time observe kafka read-timestamp 127.0.0.1:9092 flights --delay 5m
-    """
-    from writer_client.kafka.event_times import get_timestamp
-
-    options = {"start": start, "ahead_ms": ahead, "passes": skipped.passes}
-    look = _make_look(noting, get_timestamp, TimeForm(unit), **options)
-    of.observe(noting, look, noting.make_times_noter(delay, idle))
-
-
-@group_command(app)
-def field(  # noqa: PLR0913 - one parameter for each flag
-    of: ObservedTopic,
-    *,
-    field: Annotated[
-        str, option("FIELD", "The JSON field of the event time, or `module:function`.")
-    ],
-    delay: Delay,
-    idle: Idle = IDLE_MS,
-    start: StartOption = "latest",
-    ahead: AheadOption = AHEAD_MS,
-    null: NullOption = "hold",
-    skipped: SkippedRecords,
-    described: SchemaOptions,
-    written: WrittenTimes,
-    noting: Noting,
-) -> None:
-    """Note the newest event time in the records of the slowest partition, minus the delay.
-
-    All records are read. The event time is a number or ISO 8601. It is found by either:
-
-    - a field of a JSON object, or with --schema-registry of Avro, JSON Schema or Protobuf. A dotted
-      path finds a nested field, also inside arrays.
-    - a function, which is called with the confluent_kafka.Message.
-
-    Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
-    """
-    options: dict[str, Any] = {"start": start, "ahead_ms": ahead}
-    options |= {"passes": skipped.passes, "nulls": null}
-    look = _make_look(noting, described.resolve_field(field), written.form, **options)
-    of.observe(noting, look, noting.make_times_noter(delay, idle))
-
-
-@group_command(app)
-def resolved(of: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Noting) -> None:
-    """Note the resolved timestamps of a CockroachDB changefeed. All records are read.
-
-    Try it:  noted-time observe kafka resolved 127.0.0.1:9092 accounts
-    """
-    of.observe(
-        noting,
-        lambda config, topic, client: writer_client.KafkaResolved(
-            config, topic, known=lambda: client.position, ahead_ms=ahead
-        ),
-        noting.make_times_noter(),
-    )
-
-
-def _make_look(noting: Noting, field: str | TimeOf, form: TimeForm, **options: Any) -> Look:  # noqa: ANN401 - as `KafkaFields` has them
-    return lambda config, topic, client: writer_client.KafkaFields(
-        config,
-        topic,
-        field,
-        known=lambda: client.position,
-        client=client,
-        form=noting.choose_form(client, form),
-        **options,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
 
 import typer
 
@@ -37,17 +37,25 @@ from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
 from writer_client.observer import Observer
 
-if TYPE_CHECKING:
-    from writer_client import LogEnds
-
 FIRST_ANSWER_S = 5.0
-IDLE_MS, MAX_LAG_MS = 60_000, 10_000
-
-Log = TypeVar("Log", bound="LogEnds")
+IDLE_MS = 60_000
+MAX_LAG_MS = 10_000
 
 Looks = Callable[[], Seen]
+"""Looks at the log once."""
 
 Noter = Callable[[WriterClient, Looks], Observer]
+"""Returns the observer that notes through the client."""
+
+
+class SegmentedLog(Protocol):
+    """A log that may have no segments yet."""
+
+    def check_segments(self) -> None:
+        """Raise `Unreachable` if the log cannot be read or has no segments."""
+
+
+Log = TypeVar("Log", bound=SegmentedLog)
 
 Delay = Annotated[int, duration("Maximum delay of a row within its segment or partition.")]
 Idle = Annotated[
@@ -81,14 +89,18 @@ class SkippedRecords:
 
     @property
     def passes(self) -> Passes:
-        given = self.passed or []
-        up_to = parse_offsets([each for each in given if not each.isdecimal()], "--pass")
-        in_general = {int(each): None for each in given if each.isdecimal()}
-        if self.unreadable == "idle" and given:
+        values = self.passed or []
+        last_offsets = parse_offsets([value for value in values if not value.isdecimal()], "--pass")
+        partitions = {int(value): None for value in values if value.isdecimal()}
+        if self.unreadable == "idle" and values:
             raise typer.BadParameter("--pass has no effect with --unreadable idle: leave one out")
-        if both := sorted(up_to.keys() & in_general):
-            raise typer.BadParameter(f"--pass {both[0]} includes its offset: leave one out")
-        return "all" if self.unreadable == "idle" else {**up_to, **in_general}
+        if self.unreadable == "idle":
+            return "all"
+        if partitions_twice := sorted(last_offsets.keys() & partitions):
+            raise typer.BadParameter(
+                f"--pass {partitions_twice[0]} includes its offset: leave one out"
+            )
+        return {**last_offsets, **partitions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +117,9 @@ class Noting:
     url: Url = DEFAULT_URL
     token: Token = None
 
-    def observe(self, stream: str, look: Callable[[WriterClient], Looks], noter: Noter) -> None:
+    def observe(
+        self, stream: str, make_looks: Callable[[WriterClient], Looks], noter: Noter
+    ) -> None:
         with WriterClient(
             self.url,
             stream,
@@ -115,7 +129,7 @@ class Noting:
             timeout_ms=self.timeout,
             contact=self.contact,
         ) as client:
-            looks = look(client)
+            looks = make_looks(client)
             observer = noter(client, looks)
             client.join()
             self._begin(client)
@@ -131,7 +145,7 @@ class Noting:
         except InvalidNote as error:
             if error.status != "unknown_domain" or not isinstance(error.last, tuple):
                 raise
-            domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
+            domains = " ".join(f"--domain {name}" for name in (*error.last, self.domain))
             remedy = f"use one of these with --domain, or declare {self.domain}:"
             say(f"noted-time: {error}; {remedy}")
             say(f"  {name_program()} stream set {client.stream} {domains}")
@@ -147,15 +161,15 @@ class Noting:
             say(f"noted-time: {error}; trying again")
         return log
 
-    def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
+    def choose_form(self, client: WriterClient, form: TimeForm) -> TimeForm:
         """Take numbers as ms without `max_time_ahead_ms`; they may not be wall-clock times."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(
                 Question("GET", stream_path(client.stream), answer=StreamAnswer)
             )
             if settings.max_time_ahead_ms is None:
-                return replace(given, unit=given.unit or "ms", bounds=ANY_TIME)
-        return given
+                return replace(form, unit=form.unit or "ms", bounds=ANY_TIME)
+        return form
 
     def make_clock_noter(self, skew_ms: int, max_lag_ms: int) -> Noter:
         return lambda client, ends: IngestionNoter(
@@ -179,14 +193,14 @@ class Noting:
 
 
 def _report_counts(look: object) -> None:
-    for name, which in (
+    for name, description in (
         ("without_value", "without a value skipped."),
         ("null_times", "skipped, with null as the time."),
         ("without_time", f"skipped, with {PLACEHOLDER_WORDS}."),
         ("twice", "read as of the first hour of two, because their zone had it twice."),
     ):
         if number := getattr(look, name, 0):
-            say(f"{pluralize(number, 'record')} {which}")
+            say(f"{pluralize(number, 'record')} {description}")
     if count := getattr(look, "unusable", 0):
         records = "1 record was" if count == 1 else f"{count:,} records were"
         raise Rejected(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +11,6 @@ from noted_time.extras import require_extra
 from noted_time.kafka.config_function import FUNCTION_SETTING, resolve_config
 from noted_time.values import Rejected
 from noted_time_cli.terminal.options import option
-
-if TYPE_CHECKING:
-    from writer_client.kafka.event_times import TimeOf
 
 Bootstrap = Annotated[
     str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")
@@ -36,38 +32,6 @@ Config = Annotated[
         "--kafka-settings",
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaOptions:
-    """The schema of values that are not plain JSON."""
-
-    schema_registry: Annotated[
-        str | None,
-        option(
-            "URL",
-            "The schema registry, for values in Avro, JSON Schema or Protobuf. Or a file with the "
-            "properties of its client: url=…, basic.auth.user.info=….",
-        ),
-    ] = None
-    message: Annotated[
-        str | None, option("CLASS", "The Protobuf class of the values, `module:Class`.")
-    ] = None
-
-    def resolve_field(self, field: str) -> str | TimeOf:
-        if self.schema_registry is None:
-            if self.message is not None:
-                raise typer.BadParameter(
-                    "--message has no effect without --schema-registry: add it"
-                )
-            return field
-        if ":" in field:
-            raise typer.BadParameter(f"--schema-registry has no effect on the function {field}")
-        with require_extra("--schema-registry", "registry"):
-            from writer_client.kafka.registry import registered_time
-        given = self.schema_registry
-        registry = given if "://" in given else read_properties(Path(given))
-        return registered_time(field, registry, message=self.message)
 
 
 def read_properties(file: Path) -> dict[str, str]:
