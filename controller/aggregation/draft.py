@@ -53,10 +53,10 @@ class Draft:
         return self._touched.keys()
 
     def forget(self, stream: DraftedStream, writers: Iterable[str]) -> None:
-        touched = self.touch(stream)
-        touched |= stream.aggregator.take_unstored()
+        touched_writers = self.touch(stream)
+        touched_writers |= stream.aggregator.take_unstored()
         for writer in sorted(writers):
-            touched.discard(writer)
+            touched_writers.discard(writer)
             self.batch.drop(StoredMember, stream.id, writer)
             for domain in stream.aggregator.domains:
                 self.batch.drop(StoredMembership, stream.id, domain.name, writer)
@@ -70,20 +70,20 @@ class Draft:
 
         A mark changes the memberships of the writers that it names, and nothing else of them.
         """
-        for stream_id, (aggregator, touched) in self._touched.items():
-            later = aggregator.take_postponed(POSTPONED_AT_ONCE)
-            writers = [*(touched | aggregator.take_unstored() | later)]
-            for some in split_slices(writers):
-                for writer in sorted(some):
-                    if writer in touched:
+        for stream_id, (aggregator, touched_writers) in self._touched.items():
+            postponed_writers = aggregator.take_postponed(POSTPONED_AT_ONCE)
+            writers = [*(touched_writers | aggregator.take_unstored() | postponed_writers)]
+            for names in split_slices(writers):
+                for writer in sorted(names):
+                    if writer in touched_writers:
                         self.batch.put(StoredMember(stream_id, aggregator.record(writer)))
                     for domain, membership, seq in aggregator.take_changed_memberships(writer):
                         if membership is None:
                             self.batch.drop(StoredMembership, stream_id, domain, writer)
                         else:
-                            stored = StoredMembership(stream_id, domain, writer, membership, seq)
-                            self.batch.put(stored)
-                if len(some) == SLICE_SIZE:
+                            record = StoredMembership(stream_id, domain, writer, membership, seq)
+                            self.batch.put(record)
+                if len(names) == SLICE_SIZE:
                     yield
 
     @property

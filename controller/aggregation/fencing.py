@@ -40,10 +40,10 @@ class FencedProcess(NamedTuple):
     @property
     def detail(self) -> str:
         older, younger = self.label or "one without a label", self.by or "one without a label"
-        began, noted = format_time(self.began_at), format_time(self.noted_at)
+        began, last_try = format_time(self.began_at), format_time(self.noted_at)
         return (
             f"was noted by two processes: {younger} took the name over at {began}, and {older} "
-            f"last tried to note at {noted}."
+            f"last tried to note at {last_try}."
         )
 
 
@@ -56,37 +56,45 @@ class Fences:
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._takeovers = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
 
-    def refuse(self, note: Note, owner: Session, at: int) -> None:
-        labels = {each.id: each.label for each in owner.lost}
+    def refuse(self, note: Note, owner: Session, refused_at: int) -> None:
+        labels = {process.id: process.label for process in owner.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = FencedProcess(note.writer, label, owner.label, owner.began_at, at)
+        self._last[note.writer] = FencedProcess(
+            note.writer, label, owner.label, owner.began_at, refused_at
+        )
         if len(self._last) > FENCED_SHOWN:
             del self._last[next(iter(self._last))]
 
     def list_recent(self, now: int) -> list[FencedProcess]:
-        return [each for each in reversed(self._last.values()) if now - each.noted_at < SHOWN_MS]
+        return [
+            process
+            for process in reversed(self._last.values())
+            if now - process.noted_at < SHOWN_MS
+        ]
 
     def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
-        counts = Counter(writer for writer, at in self._takeovers if now - at < FIGHT_MS)
+        counts = Counter(
+            writer for writer, taken_over_at in self._takeovers if now - taken_over_at < FIGHT_MS
+        )
         for writer, times in counts.most_common():
             if times < FIGHT_TAKEOVERS:
                 return
-            fenced = self._last.get(writer)
-            is_proof = fenced is not None and now - fenced.noted_at < FIGHT_MS
+            fenced_process = self._last.get(writer)
+            is_proof = fenced_process is not None and now - fenced_process.noted_at < FIGHT_MS
             cause = "" if is_proof else "its process restarts again and again, or "
             yield (
                 writer,
                 f"was taken over {times} times in a minute: {cause}two processes use this name.",
             )
 
-    def take_over(self, writer: str, at: int) -> bool:
+    def take_over(self, writer: str, taken_over_at: int) -> bool:
         """Return whether to record that a live process lost its name."""
-        self._takeovers.append((writer, at))
-        if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
+        self._takeovers.append((writer, taken_over_at))
+        if len(self._recorded) == MOST_RECORDED and taken_over_at - self._recorded[0] < SHOWN_MS:
             return False
-        self._recorded.append(at)
+        self._recorded.append(taken_over_at)
         return True
 
 
@@ -104,7 +112,9 @@ class Takeovers:
             if member.is_active and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
-    def list_changes(self, stream_id: str, at: int, served_ms: int, fences: Fences) -> list[Change]:
+    def list_changes(
+        self, stream_id: str, changed_at: int, served_ms: int, fences: Fences
+    ) -> list[Change]:
         if not self._before:  # almost always
             return []
         pairs = (
@@ -114,7 +124,7 @@ class Takeovers:
         return [
             Change(
                 stream_id,
-                at,
+                changed_at,
                 served_ms,
                 "taken_over",
                 writer,
@@ -122,5 +132,5 @@ class Takeovers:
                 asdict(after.current),
             )
             for writer, before, after in pairs
-            if after.id != before.id and fences.take_over(writer, at)
+            if after.id != before.id and fences.take_over(writer, changed_at)
         ]

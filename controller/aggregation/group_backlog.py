@@ -36,16 +36,16 @@ class GroupBacklog:
 
 
 def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
-    stored = stream.groups.backlog(group)
-    reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
-    if stored is None and not reported:
+    stored_record = stream.groups.backlog(group)
+    reported_causes = [Cause("reported", reader=reader) for reader in stream.groups.behind(group)]
+    if stored_record is None and not reported_causes:
         return GroupBacklog()
-    before = stored or BacklogRecord(stream.id, group)
+    before = stored_record or BacklogRecord(stream.id, group)
     states = dict(_assess_domains(stream, group, before, moment))
     lags = (
-        Cause(each, domain) for domain, state in states.items() for each in state.backlog_causes
+        Cause(cause, domain) for domain, state in states.items() for cause in state.backlog_causes
     )
-    causes = (*reported, *lags)
+    causes = (*reported_causes, *lags)
     is_new = before.backlog_began_at is None or before.backlog != bool(causes)
     record = replace(
         before,
@@ -58,7 +58,11 @@ def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
     backlogs = ((group, assess(stream, group, moment)) for group in stream.groups)
-    return [(group, each.backlog) for group, each in backlogs if each.record is not None]
+    return [
+        (group, group_backlog.backlog)
+        for group, group_backlog in backlogs
+        if group_backlog.record is not None
+    ]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
@@ -73,10 +77,10 @@ def set_policy(
 ) -> BacklogPolicy | None:
     """Set the policy of a group, which then has not caught up; raises `LimitReached`."""
     stream.groups.check_room(group, None, {}, limits)
-    stored = stream.groups.ensure(group)
-    before = stored.policy if stored else None
+    stored_record = stream.groups.ensure(group)
+    before = stored_record.policy if stored_record else None
     if policy != before:
-        record = stored or BacklogRecord(stream.id, group)
+        record = stored_record or BacklogRecord(stream.id, group)
         stream.groups.keep_backlog(replace(record, policy=policy, caught_up=()), draft)
     keep(stream, draft, group)
     return before
@@ -90,11 +94,11 @@ def _assess_domains(
         return
     for domain, window in stream.windows(stream.groups[group].position).items():
         last = stream.histories[domain].last
-        one = Backlog(policy, BacklogState(caught_up=domain in before.caught_up))
+        backlog = Backlog(policy, BacklogState(caught_up=domain in before.caught_up))
         lower = last.lower if last else None
         yield (
             domain,
-            one.look(
+            backlog.look(
                 moment.wall, window.lower, lower, idle=stream.aggregator.domains[domain].is_quiet
             ),
         )

@@ -87,7 +87,7 @@ class ReaderGroups:
         return latest
 
     def online(self) -> Iterator[ReaderGroup]:
-        return (each.position for each in self._groups.values() if each.position.readers)
+        return (group.position for group in self._groups.values() if group.position.readers)
 
     def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
         """Return a page of groups by name; the service clock plus `unix_shift` is Unix ms."""
@@ -124,22 +124,22 @@ class ReaderGroups:
         if group is None and len(self._groups) >= limits.groups and not is_admin:
             raise LimitReached("reader groups of a stream", limits.groups, REMOVE_GROUP_REMEDY)
         group = group or _Group()
-        known = group.reports
-        if reader is not None and reader not in known and len(known) >= limits.readers:
+        reports = group.reports
+        if reader is not None and reader not in reports and len(reports) >= limits.readers:
             remedy = (
                 "let readers report under the same names after a restart, or " + REMOVE_GROUP_REMEDY
             )
             raise LimitReached("readers of a group", limits.readers, remedy)
         offsets = group.position.offsets
-        added = sum(segment not in offsets for segment in position)
-        if not added:
+        added_count = sum(segment not in offsets for segment in position)
+        if not added_count:
             return
-        if len(offsets) + added > SEGMENTS_PER_POSITION:
+        if len(offsets) + added_count > SEGMENTS_PER_POSITION:
             raise LimitReached(
                 "segments of a reader group", SEGMENTS_PER_POSITION, REMOVE_GROUP_REMEDY
             )
-        total = sum(len(each.position.offsets) for each in self._groups.values())
-        if total + added > limits.segments:
+        total = sum(len(stream_group.position.offsets) for stream_group in self._groups.values())
+        if total + added_count > limits.segments:
             raise LimitReached(
                 "segments of a stream's reader groups", limits.segments, REMOVE_GROUP_REMEDY
             )
@@ -152,7 +152,7 @@ class ReaderGroups:
         draft: Draft,
         *,
         now: int,
-        own: bool | UnsetType | None = UNSET,
+        has_backlog: bool | UnsetType | None = UNSET,
     ) -> ReaderGroup:
         """Report a position; `None` withdraws the reader's own report of a backlog."""
         group = self._groups.setdefault(name, _Group())
@@ -160,10 +160,10 @@ class ReaderGroups:
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.reports[reader] = now
-        if own is None:
+        if has_backlog is None:
             group.own.pop(reader, None)
-        elif own is not UNSET:
-            group.own[reader] = own
+        elif has_backlog is not UNSET:
+            group.own[reader] = has_backlog
         self._check_at = min(self._check_at, now)
         self._write_readers(name, owners | {reader}, draft)
         return group.position
@@ -189,28 +189,30 @@ class ReaderGroups:
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
             silent = {
-                each for each in group.position.readers if group.reports[each] + timeout_ms <= now
+                reader
+                for reader in group.position.readers
+                if group.reports[reader] + timeout_ms <= now
             }
             for reader in silent:
                 group.position.offline(reader, {})
                 group.own.pop(reader, None)
             online = group.position.readers
-            self._check_at = min([self._check_at, *(group.reports[each] for each in online)])
+            self._check_at = min([self._check_at, *(group.reports[reader] for reader in online)])
             self._write_readers(name, silent, draft)
             timed_out += [(name, reader) for reader in sorted(silent)]
         return timed_out
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
         """Remove groups without a policy or online readers, silent for `retention_ms`."""
-        unused = [
+        unused_names = [
             name
             for name, group in self._groups.items()
             if not (group.position.readers or group.is_configured)
             and group.last_report + retention_ms <= now
         ]
-        for name in unused:
+        for name in unused_names:
             self.remove(name, draft)
-        return unused
+        return unused_names
 
     def remove(self, name: str, draft: Draft) -> None:
         group = self._find(name)
@@ -231,14 +233,14 @@ class ReaderGroups:
             return
         key, group = (self._stream_id, name), self._groups[name]
         online, segments = group.position.readers, group.position.segments_by_reader()
-        for each in sorted(readers):
-            if each in online or each in segments:
-                is_online, position = each in online, segments.get(each, {})
-                report = group.reports[each], group.own.get(each)
-                draft.batch.put(ReaderRecord(*key, each, is_online, position, *report))
+        for reader in sorted(readers):
+            if reader in online or reader in segments:
+                is_online, position = reader in online, segments.get(reader, {})
+                report = group.reports[reader], group.own.get(reader)
+                draft.batch.put(ReaderRecord(*key, reader, is_online, position, *report))
             else:
-                del group.reports[each]
-                draft.batch.drop(ReaderRecord, *key, each)
+                del group.reports[reader]
+                draft.batch.drop(ReaderRecord, *key, reader)
 
 
 def _build_row(name: str, group: _Group, unix_shift: int) -> GroupRow:

@@ -47,8 +47,8 @@ class MembershipRows:
                 self._change(domain, writer, self._find(domain, writer).report(absence, seq))
 
     def _is_earlier(self, domain: str, writer: str, seq: int) -> bool:
-        stored = self._seqs.get((domain, writer))
-        return stored is not None and stored < seq
+        stored_seq = self._seqs.get((domain, writer))
+        return stored_seq is not None and stored_seq < seq
 
     def _find(self, domain: str, writer: str) -> Membership:
         return self.memberships[writer][domain]

@@ -68,8 +68,8 @@ def take_part(missing: MissingWriters, part: LedgerPart) -> Iterator[None]:
     if part.returned_writers:
         missing.take(*mark, (), part.returned_writers)
     writers = sorted(part.writers, key=lambda absence: absence.reason == "removed")
-    for some in split_slices(writers):
-        missing.take(*mark, some, ())
+    for absences in split_slices(writers):
+        missing.take(*mark, absences, ())
         yield
 
 
@@ -85,11 +85,11 @@ def merge_parts(entry: LedgerEntry, reading: Reading) -> tuple[EntryAnswer, int]
         count += len(part.writers) + len(part.returned_writers)
         writers.append(encode(part.writers))
         returned_writers.append(encode(part.returned_writers))
-    encoded: Any = {
+    arrays: Any = {
         "writers": _join_arrays(writers),
         "returned_writers": _join_arrays(returned_writers),
     }
-    return replace(entry.answer, **encoded), count
+    return replace(entry.answer, **arrays), count
 
 
 def _join_arrays(arrays: Iterable[bytes]) -> Raw:
@@ -109,10 +109,10 @@ def connect(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> 
 
 
 def _find_reported(missing: MissingWriters, writer: str) -> ReportedAbsence | None:
-    found = missing.find_open(writer)
-    if found is None:
+    open_absence = missing.find_open(writer)
+    if open_absence is None:
         return None
-    absence, first_seq = found
+    absence, first_seq = open_absence
     from_time = absence.from_time if isinstance(absence.from_time, int) else None
     return ReportedAbsence(
         first_seq, absence.reason, absence.began_at, absence.last_time, from_time
@@ -124,6 +124,6 @@ def add_reported(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator
     for number, (domain, missing) in enumerate(by_domain.items()):
         roster = aggregator.domains[domain].roster
         for writer in roster.missing - roster.forgotten.keys():
-            reported = aggregator.member(writer).track(number).membership.reported
-            if reported is not None:
-                missing.begin_outlived(reported.name_writer(writer), reported.seq)
+            reported_absence = aggregator.member(writer).track(number).membership.reported
+            if reported_absence is not None:
+                missing.begin_outlived(reported_absence.name_writer(writer), reported_absence.seq)

@@ -75,7 +75,7 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
         raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
     logs = add_log(stream.record, log)
     if logs != stream.record.logs:
-        was, became = ({"logs": list(each)} for each in (stream.record.logs, logs))
+        was, became = ({"logs": list(stream_logs)} for stream_logs in (stream.record.logs, logs))
         _record(stream, draft, order, "settings", old_values=was, new_values=became)
         stream.rewrite(draft, logs=logs)
     draft.touch(stream)
@@ -84,7 +84,11 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
 
 def add_log(record: StreamRecord, log: str | None) -> tuple[str, ...]:
     """Return the logs of a stream with `log` as the last one."""
-    return record.logs if log is None else (*(each for each in record.logs if each != log), log)
+    return (
+        record.logs
+        if log is None
+        else (*(earlier_log for earlier_log in record.logs if earlier_log != log), log)
+    )
 
 
 def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecord) -> StreamState:
@@ -97,33 +101,37 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
 
 
 def preview_settings(stream: StreamState, changes: Mapping[str, Any], now: int) -> dict[str, int]:
-    known = stream.settings
-    settings = replace(known, **changes)
+    old_settings = stream.settings
+    settings = replace(old_settings, **changes)
     stream.aggregator.check_settings(settings)
-    dropped = {}
+    dropped_counts = {}
     for domain in stream.histories:
-        first_kept = find_first_kept(stream, domain, now - known.mark_retention_ms)
+        first_kept = find_first_kept(stream, domain, now - old_settings.mark_retention_ms)
         becomes = find_first_kept(stream, domain, now - settings.mark_retention_ms)
-        dropped[domain] = max(0, becomes - first_kept)
-    return dropped
+        dropped_counts[domain] = max(0, becomes - first_kept)
+    return dropped_counts
 
 
 def _reconfigure(
     stream: StreamState, draft: Draft, order: Order, changes: Mapping[str, Any]
 ) -> None:
-    known, settings = stream.settings, replace(stream.settings, **changes)
-    if settings == known:
+    old_settings, settings = stream.settings, replace(stream.settings, **changes)
+    if settings == old_settings:
         return
-    expected = [each for each in settings.expected_writers if each not in known.expected_writers]
+    expected = [
+        writer
+        for writer in settings.expected_writers
+        if writer not in old_settings.expected_writers
+    ]
     if expected and stream.aggregator.sealed is not None:
         raise StreamSealed("writers")
     rewritten = stream.aggregator.reconfigure(settings, stream.begin(draft))
     stream.take_settings(settings, draft)
     draft.touch(stream).update(rewritten)
     _expect(stream, draft, expected)
-    before, after = _dump_settings(known), _dump_settings(settings)
-    changed = [name for name in after if after[name] != before[name]]
-    was, became = ({name: each[name] for name in changed} for each in (before, after))
+    before, after = _dump_settings(old_settings), _dump_settings(settings)
+    changed_names = [name for name in after if after[name] != before[name]]
+    was, became = ({name: values[name] for name in changed_names} for values in (before, after))
     _record(stream, draft, order, "settings", old_values=was, new_values=became)
 
 
@@ -139,8 +147,8 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     draft.batch.put(StoredScale(stream.id, len(stream.scale_events), event))
     stream.scale_events.append(event)
     draft.touch(stream).update(stream.aggregator.writers())
-    created = {str(segment): list(before) for segment, before in event.created.items()}
-    became = {"sealed": position_to_wire(event.sealed), "created": created}
+    created_segments = {str(segment): list(before) for segment, before in event.created.items()}
+    became = {"sealed": position_to_wire(event.sealed), "created": created_segments}
     _record(stream, draft, order, "scaled", new_values=became)
 
 
@@ -159,15 +167,15 @@ def state_event_time_form(  # noqa: PLR0913, PLR0917 - the form, its domain, and
     """
     name = stream.settings.domain_or_default(domain)
     stream.history(name)
-    known = stream.record.event_time_forms.get(name, ())
+    old_forms = stream.record.event_time_forms.get(name, ())
     position = stream.aggregator.domains.segments.offsets
-    stated = state_form(known, form, position, replaces=replaces)
-    if stated == known:
+    new_forms = state_form(old_forms, form, position, replaces=replaces)
+    if new_forms == old_forms:
         return
-    stream.rewrite(draft, event_time_forms={**stream.record.event_time_forms, name: stated})
-    old_values = {"domain": name, "form": to_builtins(known[-1].form)} if known else None
+    stream.rewrite(draft, event_time_forms={**stream.record.event_time_forms, name: new_forms})
+    old_values = {"domain": name, "form": to_builtins(old_forms[-1].form)} if old_forms else None
     new_values = {"domain": name, "form": to_builtins(form)}
-    new_values["position"] = position_to_wire(stated[-1].position)
+    new_values["position"] = position_to_wire(new_forms[-1].position)
     _record(stream, draft, order, "event_time_form", old_values=old_values, new_values=new_values)
 
 
@@ -178,7 +186,7 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
         return (yield from aggregator.seal(request, now=0, written_at=0))
     now = stream.begin(draft)
     before = {domain: aggregator.domains[domain].last for domain in stream.settings.domains}
-    sealed = yield from aggregator.seal(request, now=now, written_at=wall)
+    final_seal = yield from aggregator.seal(request, now=now, written_at=wall)
     final_times = {}
     for domain, last in before.items():
         mark = aggregator.domains[domain].last
@@ -186,23 +194,23 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
             stream.append(domain, last, mark, draft, order.who)
         if mark is not None and mark.final:
             final_times[domain] = mark.lower
-    stream.rewrite(draft, seal=sealed)
+    stream.rewrite(draft, seal=final_seal)
     draft.touch(stream).update(aggregator.writers())
-    became = {"cut": position_to_wire(sealed.final_cut), "final_times": final_times}
+    became = {"cut": position_to_wire(final_seal.final_cut), "final_times": final_times}
     _record(stream, draft, order, "sealed", new_values=became)
-    return sealed
+    return final_seal
 
 
 def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
-    whole = stream.aggregator.succession.normalise(cut)
+    whole_cut = stream.aggregator.succession.normalise(cut)
     last = (history.last for history in stream.histories.values())
     cuts = (mark.cut if mark else StreamCut({}) for mark in last)
-    beyond = any(not each.reaches(StreamCut(whole)) for each in cuts)
-    dropped = {}
+    beyond = any(not last_cut.reaches(StreamCut(whole_cut)) for last_cut in cuts)
+    dropped_counts = {}
     for domain, history in stream.histories.items():
-        reached = history.window(whole).lower_seq
-        dropped[domain] = 0 if reached is None else reached - history.first_seq
-    return Truncation(beyond, dropped)
+        reached_seq = history.window(whole_cut).lower_seq
+        dropped_counts[domain] = 0 if reached_seq is None else reached_seq - history.first_seq
+    return Truncation(beyond, dropped_counts)
 
 
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
@@ -211,8 +219,8 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
     A reader exactly at the cut needs that mark.
     """
     truncation = preview_truncation(stream, cut)
-    for domain, dropped in truncation.dropped.items():
-        forget_before(stream, domain, stream.histories[domain].first_seq + dropped, draft)
+    for domain, dropped_count in truncation.dropped.items():
+        forget_before(stream, domain, stream.histories[domain].first_seq + dropped_count, draft)
     if any(truncation.dropped.values()):
         became = {"cut": position_to_wire(cut)}
         _record(stream, draft, order, "truncated", new_values=became)
@@ -256,8 +264,8 @@ def suspend_timeout(
     old_values = _find_suspension(stream, writer, draft)
     now = stream.begin(draft)
     ends_served_ms = None if for_ms is None else now + for_ms
-    by = order.label or order.by
-    stream.aggregator.suspend_timeout(writer, ends_served_ms, by, order.comment)
+    suspended_by = order.label or order.by
+    stream.aggregator.suspend_timeout(writer, ends_served_ms, suspended_by, order.comment)
     draft.touch(stream).add(writer)
     suspension = _find_suspension(stream, writer, draft)
     if suspension is not None:
@@ -281,7 +289,8 @@ def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
     )
     if policy != before:
         was, became = (
-            {"group": group, "backlog": each and asdict(each)} for each in (before, policy)
+            {"group": group, "backlog": group_policy and asdict(group_policy)}
+            for group_policy in (before, policy)
         )
         _record(stream, draft, order, "backlog_policy", old_values=was, new_values=became)
 
@@ -305,7 +314,7 @@ def _find_suspension(
 
 def _dump_settings(settings: StreamSettings) -> dict[str, Any]:
     values = asdict(settings).items()
-    return {name: list(each) if isinstance(each, tuple) else each for name, each in values}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
 def _record(
@@ -315,7 +324,9 @@ def _record(
     action: Action,
     **fields: Any,  # noqa: ANN401 - fields of `Change`
 ) -> None:
-    who, why = order.who, order.comment
+    author, why = order.who, order.comment
     served_ms = stream.served_ms(draft.moment)
-    change = Change(stream.id, draft.moment.wall, served_ms, action, **fields, by=who, comment=why)
+    change = Change(
+        stream.id, draft.moment.wall, served_ms, action, **fields, by=author, comment=why
+    )
     draft.batch.put(change)

@@ -134,10 +134,12 @@ class OwnedStreams:
 
     def drop_outside(self, buckets: AbstractSet[int]) -> list[StreamState]:
         self.clocks = {bucket: ms for bucket, ms in self.clocks.items() if bucket in buckets}
-        dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
-        for stream in dropped:
+        dropped_streams = [
+            stream for stream in self if self.bucket_of(stream.record.name) not in buckets
+        ]
+        for stream in dropped_streams:
             self.remove(stream)
-        return dropped
+        return dropped_streams
 
     def clocks_at(self, moment: Moment) -> list[BucketClock]:
         return [
@@ -145,7 +147,7 @@ class OwnedStreams:
         ]
 
     def keep_stored(self, clocks: Iterable[BucketClock]) -> None:
-        self._stored_clocks |= {each.number: each.served_ms for each in clocks}
+        self._stored_clocks |= {clock.number: clock.served_ms for clock in clocks}
 
     def stored_ms(self, stream: StreamState) -> int:
         """Return a stream's service clock as last stored: a restart continues from there."""
@@ -159,7 +161,9 @@ class OwnedStreams:
         """
         self.keep_stored(batch.list_puts(BucketClock))
         streams = batch.list_puts(StreamRecord)
-        records = [(self._by_id[each.id], each) for each in streams if each.id in self._by_id]
+        records = [
+            (self._by_id[record.id], record) for record in streams if record.id in self._by_id
+        ]
         for part in chain(
             batch.list_puts(LedgerPart), map(build_own_part, batch.list_puts(LedgerEntry))
         ):
@@ -167,21 +171,21 @@ class OwnedStreams:
             if stream is not None:
                 yield from take_part(stream.missing[part.domain], part)
                 stream.publish_joined(part.domain, part.writers)
-        for appended in batch.list_puts(AppendedMark):
-            stream = self._by_id.get(appended.stream_id)
+        for appended_mark in batch.list_puts(AppendedMark):
+            stream = self._by_id.get(appended_mark.stream_id)
             if stream is not None:
-                stream.publish(appended)
-        for changed, record in records:
-            changed.publish_seal(record.seal)
+                stream.publish(appended_mark)
+        for changed_stream, record in records:
+            changed_stream.publish_seal(record.seal)
         for (stream_id, domain), through in batch.truncated.items():
             stream = self._by_id.get(stream_id)
             if stream is not None:
                 stream.forget_marks(domain, through)
 
 
-def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
+def load(store: Store, buckets: AbstractSet[int], bucket_count: int) -> list[StreamState]:
     return [
         StreamState.load(record, store)
         for record in store.streams()
-        if bucket_of(record.name, of) in buckets
+        if bucket_of(record.name, bucket_count) in buckets
     ]

@@ -26,12 +26,13 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
     history, appended_served_ms = stream.histories[domain], stream.appended_served_ms[domain]
-    old = next(
-        (n for n, at in enumerate(appended_served_ms) if at >= horizon), len(appended_served_ms)
+    old_count = next(
+        (number for number, served_ms in enumerate(appended_served_ms) if served_ms >= horizon),
+        len(appended_served_ms),
     )
-    if not old:
+    if not old_count:
         return history.first_seq
-    return min(history.first_seq + old, history.last_seq, _find_first_needed(stream, domain))
+    return min(history.first_seq + old_count, history.last_seq, _find_first_needed(stream, domain))
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
@@ -44,8 +45,8 @@ def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> N
 def _find_first_needed(stream: StreamState, domain: str) -> int:
     history = stream.histories[domain]
     windows = (stream.window(group.position, domain) for group in stream.groups.online())
-    needed = (window.lower_seq or history.first_seq for window in windows)
-    return min(needed, default=history.last_seq)
+    needed_seqs = (window.lower_seq or history.first_seq for window in windows)
+    return min(needed_seqs, default=history.last_seq)
 
 
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
@@ -66,8 +67,8 @@ def _forget_old_entries(stream: StreamState, before: int, draft: Draft) -> None:
     draft.batch.drop_old(LedgerPart, stream.id, before)
     for domain, missing in stream.missing.items():
         lower = stream.histories[domain].last_lower
-        expired = missing.forget_before(before, lower, stream.aggregator.writers())
-        stream.aggregator.domains[domain].roster.drop_forgotten(expired)
+        expired_writers = missing.forget_before(before, lower, stream.aggregator.writers())
+        stream.aggregator.domains[domain].roster.drop_forgotten(expired_writers)
     stream.keep_known_from(draft)
 
 

@@ -102,12 +102,12 @@ class StreamState:
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
         stream = cls(record)
         scales = store.load(StoredScale, record.id)
-        succession = stream._replay_scales(each.event for each in scales)
+        succession = stream._replay_scales(scale.event for scale in scales)
         last: dict[str, tuple[Mark, int]] = {}
         for domain in stream.histories:
-            for appended in store.marks(record.id, domain):
-                stream.publish(appended)
-                last[domain] = (appended.mark, appended.appended_served_ms)
+            for appended_mark in store.marks(record.id, domain):
+                stream.publish(appended_mark)
+                last[domain] = (appended_mark.mark, appended_mark.appended_served_ms)
         stream.publish_seal(record.seal)
         declared_served_ms = record.declared_served_ms
         stream.aggregator = Aggregator(
@@ -119,7 +119,7 @@ class StreamState:
             unbounded=record.unbounded,
             forgotten_lowers=record.forgotten_lowers,
         )
-        stream.latest_ms = max((at for _, at in last.values()), default=0)
+        stream.latest_ms = max((served_ms for _, served_ms in last.values()), default=0)
         rows = MembershipRows(store.load(StoredMembership, record.id))
         stream.missing = missing.read_missing(record, store, rows)
         missing.connect(stream.missing, stream.aggregator)
@@ -130,7 +130,7 @@ class StreamState:
         missing.add_reported(stream.missing, stream.aggregator)
         late = store.load(LateRecord, record.id)
         for domain in stream.late_reports:
-            reports = (each.report for each in late if each.domain == domain)
+            reports = (late_record.report for late_record in late if late_record.domain == domain)
             seen_from_served_ms = record.late_seen_from_served_ms.get(domain, MIN_INT64)
             if record.report_clock is None:
                 seen_from_served_ms = MAX_INT64  # not known
@@ -210,11 +210,11 @@ class StreamState:
     def coverage(self, domain: str | None) -> Coverage:
         name = self.settings.domain_or_default(domain)
         roster = self.aggregator.domains[name].roster
-        named = tuple(islice(roster.not_covered, WRITERS_NAMED))
-        count = len(named)
+        names = tuple(islice(roster.not_covered, WRITERS_NAMED))
+        count = len(names)
         if count == WRITERS_NAMED:
             count = len(roster.newcomers) + len(roster.unpublished)
-        newcomers = Missing(named, count, joined_later=count, is_known=True)
+        newcomers = Missing(names, count, joined_later=count, is_known=True)
         first = self.record.first_lowers.get(name)
         return Coverage(self.missing[name], self.late_reports[name], first, newcomers)
 
@@ -222,8 +222,10 @@ class StreamState:
         return self.history(domain).window(self.aggregator.succession.normalise(position))
 
     def windows(self, position: Mapping[int, int]) -> dict[str, TimeWindow]:
-        whole = self.aggregator.succession.normalise(position)
-        return {domain: history.window(whole) for domain, history in self.histories.items()}
+        whole_position = self.aggregator.succession.normalise(position)
+        return {
+            domain: history.window(whole_position) for domain, history in self.histories.items()
+        }
 
     def take_notes(
         self, notes: Sequence[Note], draft: Draft, most_writers: int
@@ -232,39 +234,39 @@ class StreamState:
 
         At `most_writers`, new writers are refused.
         """
-        crowded = (
+        is_crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
         )
-        note, now = self.aggregator.note, self.begin(draft)
+        aggregate, now = self.aggregator.note, self.begin(draft)
         self._find_report_clock(draft)
         largest = self._find_largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
-        touched, results = draft.touch(self), []
+        touched_writers, results = draft.touch(self), []
         takeovers = Takeovers(self.aggregator)
         repeats, latecomers = self.aggregator.is_repeat, self.aggregator.domains.latecomers
-        repeating = {each.writer for each in notes if each.late_rows is not None and repeats(each)}
+        repeating = {note.writer for note in notes if note.late_rows is not None and repeats(note)}
         result: Accepted | Refused
-        for each in notes:
-            is_full = crowded and len(self.aggregator) >= most_writers
+        for note in notes:
+            is_full = is_crowded and len(self.aggregator) >= most_writers
             logs = self.record.logs
-            if is_full and each.writer not in self.aggregator:
+            if is_full and note.writer not in self.aggregator:
                 result = Refused("too_many_writers", most_writers)
-            elif each.log is not None and logs and each.log not in logs:
-                result = Refused("another_log", OtherLog(logs[-1], each.log))
+            elif note.log is not None and logs and note.log not in logs:
+                result = Refused("another_log", OtherLog(logs[-1], note.log))
             else:
-                if each.takes_over or each.took_over:
-                    takeovers.watch(each)
-                result = note(each, now, largest)
+                if note.takes_over or note.took_over:
+                    takeovers.watch(note)
+                result = aggregate(note, now, largest)
             if type(result) is Accepted:
-                touched.add(each.writer)
-                if each.log is not None and not logs:
-                    self.rewrite(draft, logs=(each.log,))
-                if each.late_rows is not None or latecomers:
-                    self._report_late(each, draft, again=each.writer in repeating)
+                touched_writers.add(note.writer)
+                if note.log is not None and not logs:
+                    self.rewrite(draft, logs=(note.log,))
+                if note.late_rows is not None or latecomers:
+                    self._report_late(note, draft, is_repeated=note.writer in repeating)
                 if every_advance and self._advance_all(draft):
-                    result = self.aggregator.answer(each)
+                    result = self.aggregator.answer(note)
             elif isinstance(result, Refused) and isinstance(result.last, Session):
-                self.fences.refuse(each, result.last, draft.moment.wall)
+                self.fences.refuse(note, result.last, draft.moment.wall)
             results.append(result)
         self.keep_unbounded(draft)
         changes = takeovers.list_changes(self.id, draft.moment.wall, now, self.fences)
@@ -296,25 +298,27 @@ class StreamState:
         before, self._wall_ahead = self._wall_ahead, wall_ahead
         self.reported_served_ms = now
         has_stepped = before is not None and abs(wall_ahead - before) > CLOCK_STEP_MS
-        followed = clock.follow(now, moment.wall, has_stepped=has_stepped)
-        if followed != clock:
-            self.rewrite(draft, report_clock=followed)
+        new_clock = clock.follow(now, moment.wall, has_stepped=has_stepped)
+        if new_clock != clock:
+            self.rewrite(draft, report_clock=new_clock)
 
-    def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
-        reports = self.aggregator.report_late(note, draft.moment.wall, again=again)
+    def _report_late(self, note: Note, draft: Draft, *, is_repeated: bool) -> None:
+        reports = self.aggregator.report_late(note, draft.moment.wall, again=is_repeated)
         if reports:
             self._move_report_clock(draft)
-        for domain, each in reports:
-            report = replace(each, seen_served_ms=self.served_ms(draft.moment))
+        for domain, late_rows in reports:
+            report = replace(late_rows, seen_served_ms=self.served_ms(draft.moment))
             # a client reports single rows, with its session; a person reports all of them
-            is_correction = note.session is None and not each.may_have_more
-            most = max(1, MOST_REPORTS // len(self.late_reports))
-            changed = self.late_reports[domain].add(report, most, is_correction=is_correction)
-            for place, kept in changed.items():
-                if kept is None:
+            is_correction = note.session is None and not late_rows.may_have_more
+            max_reports = max(1, MOST_REPORTS // len(self.late_reports))
+            changed_reports = self.late_reports[domain].add(
+                report, max_reports, is_correction=is_correction
+            )
+            for place, kept_report in changed_reports.items():
+                if kept_report is None:
                     draft.batch.drop(LateRecord, self.id, domain, *place)
                 else:
-                    draft.batch.put(LateRecord(self.id, domain, *place, kept))
+                    draft.batch.put(LateRecord(self.id, domain, *place, kept_report))
         self.keep_known_from(draft)
 
     def withdraw_late(self, writer: str, draft: Draft) -> None:
@@ -329,24 +333,26 @@ class StreamState:
 
     def _withdraw_late_in(self, domain: str, track: Track, draft: Draft) -> None:
         """Drop a writer's reports if it has no position, and noted nothing below a lower."""
-        late, member = self.late_reports[domain], track.member
+        late_reports, member = self.late_reports[domain], track.member
         writer = member.writer
-        has_late = any(each.writer == writer and each.min_time is not None for each in late)
+        has_late = any(
+            report.writer == writer and report.min_time is not None for report in late_reports
+        )
         if member.position or has_late or track.membership.first_time is not None:
             return
-        for place in late.drop_without_least(writer):
+        for place in late_reports.drop_without_least(writer):
             draft.batch.drop(LateRecord, self.id, domain, *place)
 
     def keep_known_from(self, draft: Draft) -> None:
-        known: StreamChanges = {
+        known_from: StreamChanges = {
             "ledger_from_time": _collect_known_from(self.missing, "known_from"),
             "late_from_time": _collect_known_from(self.late_reports, "known_from"),
             "late_seen_from_served_ms": _collect_known_from(
                 self.late_reports, "seen_from_served_ms"
             ),
         }
-        if any(getattr(self.record, name) != times for name, times in known.items()):
-            self.rewrite(draft, **known)
+        if any(getattr(self.record, name) != times for name, times in known_from.items()):
+            self.rewrite(draft, **known_from)
 
     def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
         """Exclude at most `EXCLUDED_AT_ONCE` writers that have timed out, and return their names.
@@ -361,9 +367,9 @@ class StreamState:
         return names
 
     def keep_unbounded(self, draft: Draft) -> None:
-        unbounded = self.aggregator.unbounded
-        if unbounded != self.record.unbounded:
-            self.rewrite(draft, unbounded=unbounded)
+        unbounded_domains = self.aggregator.unbounded
+        if unbounded_domains != self.record.unbounded:
+            self.rewrite(draft, unbounded=unbounded_domains)
 
     def keep_forgotten(self, draft: Draft) -> None:
         self.keep_unbounded(draft)
@@ -377,14 +383,14 @@ class StreamState:
 
     def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
         now = self.served_ms(draft.moment)
-        added = {domain: now for domain in settings.domains if domain not in self.histories}
-        declared_served_ms = {**self.record.declared_served_ms, **added}
+        added_domains = {domain: now for domain in settings.domains if domain not in self.histories}
+        declared_served_ms = {**self.record.declared_served_ms, **added_domains}
         self.rewrite(draft, settings=settings, declared_served_ms=declared_served_ms)
-        self.histories.update((domain, MarkHistory()) for domain in added)
-        self.appended_served_ms.update((domain, array("q")) for domain in added)
-        self.missing.update((domain, MissingWriters()) for domain in added)
+        self.histories.update((domain, MarkHistory()) for domain in added_domains)
+        self.appended_served_ms.update((domain, array("q")) for domain in added_domains)
+        self.missing.update((domain, MissingWriters()) for domain in added_domains)
         missing.connect(self.missing, self.aggregator)
-        self.late_reports.update((domain, LateReports()) for domain in added)
+        self.late_reports.update((domain, LateReports()) for domain in added_domains)
         self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
@@ -418,14 +424,14 @@ class StreamState:
             waits.append(0)
         return min(waits, default=None)
 
-    def _name_or_advance(self, parted: PartedMark, draft: Draft) -> None:
+    def _name_or_advance(self, parted_mark: PartedMark, draft: Draft) -> None:
         """Store some of the writers that the mark names, or append the mark.
 
         No member is written before the mark, because its row would be ahead of the marks.
         """
-        domain = parted.domain
-        named = self.aggregator.name_some(domain, NAMED_AT_ONCE)
-        if named is None:
+        domain = parted_mark.domain
+        named_writers = self.aggregator.name_some(domain, NAMED_AT_ONCE)
+        if named_writers is None:
             self._advance(domain, draft)
             self._parted = None
             return
@@ -434,24 +440,24 @@ class StreamState:
             self.id,
             domain,
             last.seq + 1 if last else 1,
-            parted.part_count,
+            parted_mark.part_count,
             self.served_ms(draft.moment),
             last.lower if last else None,
-            named.lower,
-            named.absences + named.joined,
-            named.returned_writers,
+            named_writers.lower,
+            named_writers.absences + named_writers.joined,
+            named_writers.returned_writers,
         )
-        parted.part_count += 1
-        parted.removed_writers += named.list_removed()
+        parted_mark.part_count += 1
+        parted_mark.removed_writers += named_writers.list_removed()
         draft.batch.put(part)
 
     def publish_joined(self, domain: str, writers: Iterable[Absence]) -> None:
-        joined = (each.writer for each in writers if each.joined_later)
-        self.aggregator.domains[domain].roster.publish_joined(joined)
+        joined_writers = (absence.writer for absence in writers if absence.joined_later)
+        self.aggregator.domains[domain].roster.publish_joined(joined_writers)
 
-    def publish(self, appended: AppendedMark) -> None:
-        self.histories[appended.domain].append(appended.mark, appended.last_writer)
-        self.appended_served_ms[appended.domain].append(appended.appended_served_ms)
+    def publish(self, appended_mark: AppendedMark) -> None:
+        self.histories[appended_mark.domain].append(appended_mark.mark, appended_mark.last_writer)
+        self.appended_served_ms[appended_mark.domain].append(appended_mark.appended_served_ms)
 
     def forget_marks(self, domain: str, through: int) -> None:
         history, appended_served_ms = self.histories[domain], self.appended_served_ms[domain]
@@ -510,43 +516,51 @@ class StreamState:
         return mark
 
     def append(
-        self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
+        self,
+        domain: str,
+        before: Mark | None,
+        mark: Mark,
+        draft: Draft,
+        decided_by: str | None = None,
     ) -> None:
         running = self.aggregator.domains[domain]
         now, roster = self.served_ms(draft.moment), running.roster
-        appended = AppendedMark(self.id, domain, mark, now, running.last_writer)
-        draft.batch.put(appended)
+        appended_mark = AppendedMark(self.id, domain, mark, now, running.last_writer)
+        draft.batch.put(appended_mark)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        named, parted = roster.named, self._parted or PartedMark(domain)
-        absences, returned = named.absences + named.joined, named.returned_writers
-        if not absences and not returned and not parted.part_count:
+        named_writers, parted_mark = roster.named, self._parted or PartedMark(domain)
+        absences, returned_writers = (
+            named_writers.absences + named_writers.joined,
+            named_writers.returned_writers,
+        )
+        if not absences and not returned_writers and not parted_mark.part_count:
             return
         lowers = (before.lower if before else None, mark.lower)
         missing = self.missing[domain]
-        known_from = missing.find_known_from(lowers, absences, returned)
-        if known_from != missing.known_from or parted.part_count:
+        known_from = missing.find_known_from(lowers, absences, returned_writers)
+        if known_from != missing.known_from or parted_mark.part_count:
             missing.known_from = known_from
             self.keep_known_from(draft)
-        removed_writers = parted.removed_writers + named.list_removed()
+        removed_writers = parted_mark.removed_writers + named_writers.list_removed()
         members = [self.aggregator.member(writer) for writer in removed_writers]
         for member in members:
             track = member.track(self.aggregator.domains.numbers[domain])
             self._withdraw_late_in(domain, track, draft)
-        deciders = [by, *(member.terms.removed_by for member in members)]
+        deciders = [decided_by, *(member.terms.removed_by for member in members)]
         answer = EntryAnswer(
             mark.seq,
             mark.written_at,
             *lowers,
             absences,
             next(filter(None, deciders), None),
-            returned,
+            returned_writers,
         )
-        draft.batch.put(LedgerEntry(self.id, domain, now, answer, parted.part_count))
+        draft.batch.put(LedgerEntry(self.id, domain, now, answer, parted_mark.part_count))
 
 
 def _collect_known_from(
     records: Mapping[str, MissingWriters | LateReports], name: str
 ) -> dict[str, int]:
-    times = {domain: getattr(each, name) for domain, each in records.items()}
+    times = {domain: getattr(record, name) for domain, record in records.items()}
     return {domain: time for domain, time in times.items() if time != MIN_INT64}

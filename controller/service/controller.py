@@ -253,7 +253,7 @@ class Controller:
         reader: str,
         position: Position,
         *,
-        own: bool | UnsetType | None = UNSET,
+        has_backlog: bool | UnsetType | None = UNSET,
         is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
         """Raises `LimitReached`."""
@@ -265,7 +265,9 @@ class Controller:
             now = stream.served_ms(draft.moment)
             groups = stream.groups
             groups.check_room(group, reader, position, self.limits.readers, is_admin=is_admin)
-            return stream, groups.report(group, reader, position, draft, now=now, own=own)
+            return stream, groups.report(
+                group, reader, position, draft, now=now, has_backlog=has_backlog
+            )
 
         weight = 1 + len(position) // SEGMENTS_PER_NOTE
         return await self._committer.submit(report, notes=weight)

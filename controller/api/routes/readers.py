@@ -348,7 +348,7 @@ async def report_position(  # noqa: PLR0913 - one parameter for each of the requ
 ) -> Response:
     """Report the position of a reader of the group."""
     state, readers = await controller.report(
-        stream, group, reader, body.position, own=body.backlog, is_admin=call.is_admin
+        stream, group, reader, body.position, has_backlog=body.backlog, is_admin=call.is_admin
     )
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
