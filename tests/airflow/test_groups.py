@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from noted_time import Rejected
-from noted_time_airflow.waiting import PollResult, WaitLog, Wanted, watch
+from noted_time_airflow.waiting import Condition, PollResult, WaitLog, watch
 from tests.support.claimed import TEN
 from tools.trials.calls import HOUR_MS
 from tools.trials.kafka import Broker
@@ -25,7 +25,7 @@ async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served
     served.make("sold", expected_writers=["oslo"], mark_interval_ms=0)
     for end, time in enumerate((TEN - HOUR_MS, TEN), start=1):
         served.post("sold", {"writer": "oslo", "time": time, "position": {"0": end}})
-    wanted = Wanted(
+    condition = Condition(
         dataset=f"group:loader@{broker.address}/{topic}",
         complete_to=TEN,
         stream="sold",
@@ -36,7 +36,7 @@ async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served
         if offset:
             await asyncio.to_thread(broker.commit, "loader", topic, {0: offset})
         seen.append(
-            await watch(wanted, address, SETTINGS, timeout_s=0, wait_log=WaitLog(print, print))
+            await watch(condition, address, SETTINGS, timeout_s=0, wait_log=WaitLog(print, print))
         )
 
     unknown = "group 'loader' has committed no offset: correct the name, or have it commit after it"
@@ -58,7 +58,7 @@ async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served
 
 @pytest.mark.parametrize("extra", ["kafka:9092", '["kafka:9092"]', "7"])
 def test_connection_without_settings_is_refused(extra: str) -> None:
-    wanted = Wanted(dataset="group:g@kafka:9092/t", complete_to=TEN, kafka_conn_id="kafka_eu")
+    condition = Condition(dataset="group:g@kafka:9092/t", complete_to=TEN, kafka_conn_id="kafka_eu")
 
     with pytest.raises(Rejected, match="connection 'kafka_eu' is not a JSON object of settings"):
-        wanted.open(None, SimpleNamespace(conn_id="kafka_eu", extra=extra))
+        condition.open(None, SimpleNamespace(conn_id="kafka_eu", extra=extra))

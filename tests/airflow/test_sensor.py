@@ -22,10 +22,10 @@ def tried(given):
     try:
         sensor = NotedTimeSensor(task_id="complete", **{"dataset": "s"} | given)
         sensor.render_template_fields({"site": "oslo"})
-        wanted = sensor._build_wanted()
+        condition = sensor._build_condition()
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return [wanted.dataset, wanted.complete_to, wanted.require, sensor.deferrable]
+    return [condition.dataset, condition.complete_to, condition.require, sensor.deferrable]
 
 ten = datetime(2013, 1, 1, 11, tzinfo=timezone(timedelta(hours=1)))
 times = {"datetime": ten, "pendulum": pendulum.instance(ten), "rendered": str(ten)}

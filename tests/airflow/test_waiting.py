@@ -25,9 +25,9 @@ from noted_time_airflow import waiting
 from noted_time_airflow.waiting import (
     CHECK_FAILURES,
     Address,
+    Condition,
     PollResult,
     WaitLog,
-    Wanted,
     WhileMissing,
     judge,
     judge_error,
@@ -82,28 +82,28 @@ class Shop(NamedTuple):
         wait_until(lambda: self.served.lower(self.name, domain or "default") == TEN)
         self.served.create(self.name, writer_timeout_ms=HOUR_MS)
 
-    def look(self, wanted: Wanted | None = None) -> PollResult:
+    def look(self, condition: Condition | None = None) -> PollResult:
         """Poll once."""
-        return poll(wanted or self.wanted(), (self.served.url, None))
+        return poll(condition or self.condition(), (self.served.url, None))
 
-    def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
+    def condition(self, complete_to: int = TEN, **condition: Any) -> Condition:  # noqa: ANN401 - any of it
         """Return the arguments of a sensor for the stream."""
-        return Wanted(dataset=self.name, complete_to=complete_to, **wanted)
+        return Condition(dataset=self.name, complete_to=complete_to, **condition)
 
 
-def poll(wanted: Wanted, address: Address | None = None) -> PollResult:
+def poll(condition: Condition, address: Address | None = None) -> PollResult:
     """Poll once, as the sensor does."""
     try:
-        return poll_once(wanted, address)
+        return poll_once(condition, address)
     except CHECK_FAILURES as error:
         return judge_error(error)
 
 
 def poll_by_each_policy(
-    wanted: Wanted, look: Callable[[Wanted], PollResult]
+    condition: Condition, look: Callable[[Condition], PollResult]
 ) -> tuple[str, list[PollResult]]:
     """Poll once by each policy, and return the outcomes of fail, wait, warn and accept."""
-    found = [look(replace(wanted, missing=each)) for each in get_args(WhileMissing)]
+    found = [look(replace(condition, missing=each)) for each in get_args(WhileMissing)]
     return " ".join("warned" if each.is_warning else each.status for each in found), found
 
 
@@ -133,7 +133,7 @@ def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "verdicts", "also"),
+    ("condition", "verdicts", "also"),
     [
         ({}, LACKS, NOT_THERE),
         ({"require": "known"}, LACKS, MISSING),
@@ -144,11 +144,11 @@ def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
     ],
 )
 def test_missing_writer_counts_as_the_policy_says(
-    shop: Shop, wanted: Json, verdicts: str, also: str
+    shop: Shop, condition: Json, verdicts: str, also: str
 ) -> None:
     """The sentence names the writer. The sensor does not wait for an unknown writer."""
     shop.pass_lima()
-    seen, found = poll_by_each_policy(shop.wanted(**wanted), shop.look)
+    seen, found = poll_by_each_policy(shop.condition(**condition), shop.look)
 
     without = WITHOUT.format(shop.name)
     named = without
@@ -168,14 +168,14 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
     read = {0: 7, 1: 4}
     group = StreamDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read)})
 
-    def look(wanted: Wanted) -> PollResult:
+    def look(condition: Condition) -> PollResult:
         try:
-            return run(judge(group, wanted), build_performer(transport.ask))
+            return run(judge(group, condition), build_performer(transport.ask))
         except NotYet as error:
             return judge_error(error)
 
     def poll_again() -> str:
-        return poll_by_each_policy(Wanted(dataset="group:g@b/t", complete_to=TEN), look)[0]
+        return poll_by_each_policy(Condition(dataset="group:g@b/t", complete_to=TEN), look)[0]
 
     with closing(Transport(shop.served.url)) as transport:
         shop.pass_lima()
@@ -196,7 +196,7 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "says"),
+    ("condition", "says"),
     [
         ({"kafka_conn_id": "eu"}, "kafka_conn_id has no effect on a stream: leave it out"),
         ({"stream": "orders"}, "stream has no effect on a stream: leave it out"),
@@ -207,9 +207,9 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
         ({"dataset": "group:loader"}, "'group:loader' does not name a group and its topic: "),
     ],
 )
-def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
-    given: Json = {"dataset": "sold", "complete_to": TEN} | wanted
-    found = poll(Wanted(**given))
+def test_dataset_is_refused_at_once(condition: Json, says: str) -> None:
+    given: Json = {"dataset": "sold", "complete_to": TEN} | condition
+    found = poll(Condition(**given))
 
     assert (found.status, found.sentence[: len(says)]) == ("failed", says)
 
@@ -227,10 +227,12 @@ def test_later_table_version_may_have_the_writer_again(
     """The claim says so, or the controller if the query did not ask for missing writers."""
     orders = Orders(tmp_path)
     claim = partial(orders.claim, asked=by == "claim", stream=shop.name)
-    wanted, versions = Wanted(dataset=orders.url, complete_to=TEN), []
+    condition, versions = Condition(dataset=orders.url, complete_to=TEN), []
 
     def poll_again() -> str:
-        seen, found = poll_by_each_policy(wanted, lambda each: poll(each, (shop.served.url, None)))
+        seen, found = poll_by_each_policy(
+            condition, lambda each: poll(each, (shop.served.url, None))
+        )
         versions.append([each.found["version"] for each in found if each.found])
         return seen
 
@@ -249,8 +251,8 @@ def test_table_needs_a_connection_to_require_writers(tmp_path: Path) -> None:
     """The counts in its claim do not name who joined later."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, stream="sold")
-    wanted = Wanted(dataset=orders.url, complete_to=TEN)
-    seen, found = poll_by_each_policy(wanted, lambda each: poll(each, None))
+    condition = Condition(dataset=orders.url, complete_to=TEN)
+    seen, found = poll_by_each_policy(condition, lambda each: poll(each, None))
 
     assert seen == "failed failed warned complete"
     assert "as no controller was asked: name one (--url, noted_time_conn_id=)" in found[0].sentence
@@ -261,7 +263,7 @@ async def watch_stream(
 ) -> PollResult:
     """Wait for a stream as the trigger does, and collect what it logs."""
     return await watch(
-        shop.wanted(),
+        shop.condition(),
         (shop.served.url, None),
         timeout_s=timeout_s,
         wait_log=WaitLog(reasons.append, warnings.append),
@@ -276,7 +278,7 @@ async def test_unreachable_controller_is_a_warning_again_and_again(
     reasons: list[str] = []
     warnings: list[str] = []
     shop.served.stop()
-    polled = poll(shop.wanted(), (shop.served.url, None))
+    polled = poll(shop.condition(), (shop.served.url, None))
     sensor = asyncio.create_task(watch_stream(shop, reasons, warnings))
     await wait_until_async(lambda: len(warnings) > 1)
     await asyncio.to_thread(shop.served.start)
@@ -301,10 +303,10 @@ async def test_refused_token_ends_the_wait_at_once() -> None:
         controller.token = token = guarded.token("admin")
         controller.create("orders", expected_writers=["w"])
         controller.note("orders", TEN, {})
-        wanted, found = Wanted(dataset="orders", complete_to=TEN), []
+        condition, found = Condition(dataset="orders", complete_to=TEN), []
         for shown in ("", token):
             address = (controller.url, shown)
-            found.append(await watch(wanted, address, timeout_s=PATIENCE_S, wait_log=PRINTING))
+            found.append(await watch(condition, address, timeout_s=PATIENCE_S, wait_log=PRINTING))
 
     assert [each.status for each in found] == ["failed", "complete"]
     assert found[0].sentence == UNAUTHENTICATED
@@ -313,8 +315,8 @@ async def test_refused_token_ends_the_wait_at_once() -> None:
 async def test_missing_library_ends_the_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
     monkeypatch.setattr(waiting, "poll_once", Mock(side_effect=ImportError(says)))
-    wanted = Wanted(dataset="delta:t", complete_to=TEN)
-    found = await watch(wanted, None, timeout_s=PATIENCE_S, wait_log=PRINTING)
+    condition = Condition(dataset="delta:t", complete_to=TEN)
+    found = await watch(condition, None, timeout_s=PATIENCE_S, wait_log=PRINTING)
 
     assert found == PollResult("failed", says)
 

@@ -12,7 +12,7 @@ from airflow.sdk import BaseHook
 from noted_time import NotedTimeError
 from noted_time.client import Question
 from noted_time.client.transport import Transport
-from noted_time_airflow.waiting import Address, Wanted, describe_error
+from noted_time_airflow.waiting import Address, Condition, describe_error
 
 DEFAULT_PORT = 7464
 
@@ -27,15 +27,17 @@ def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two c
     return f"{scheme}://{host}{f':{port}' if port else ''}", connection.password
 
 
-def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
+def find_connections(condition: Condition) -> Generator[str, Any, tuple[Address | None, Any]]:
     """Yield the id of each connection, and take the connection; a table may have none."""
     try:
-        address = get_address((yield wanted.noted_time_conn_id))
+        address = get_address((yield condition.noted_time_conn_id))
     except AirflowNotFoundException:
-        if wanted.kind != "table":
+        if condition.kind != "table":
             raise
         address = None
-    return address, (yield wanted.kafka_conn_id) if wanted.kafka_conn_id else None
+    if not condition.kafka_conn_id:
+        return address, None
+    return address, (yield condition.kafka_conn_id)
 
 
 class NotedTimeHook(BaseHook):

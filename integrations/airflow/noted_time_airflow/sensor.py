@@ -26,9 +26,9 @@ from noted_time_airflow.hook import NotedTimeHook, find_connections
 from noted_time_airflow.trigger import NotedTimeTrigger
 from noted_time_airflow.waiting import (
     CHECK_FAILURES,
+    Condition,
     Everyone,
     PollResult,
-    Wanted,
     WhileMissing,
     judge_error,
     poll_once,
@@ -119,15 +119,15 @@ class NotedTimeSensor(BaseSensorOperator):
         deadline = time.time() + self.timeout
         if result := self.poke(context):
             return result.xcom_value
-        trigger = NotedTimeTrigger(wanted=asdict(self._build_wanted()), deadline=deadline)
+        trigger = NotedTimeTrigger(wanted=asdict(self._build_condition()), deadline=deadline)
         longest = timedelta(seconds=self.timeout + AFTER_TIMEOUT_S)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
 
     def poke(self, context: Context) -> PokeReturnValue:
         try:
-            wanted = self._build_wanted()
-            connections = run(find_connections(wanted), NotedTimeHook.get_connection)
-            verdict = poll_once(wanted, *connections)
+            condition = self._build_condition()
+            connections = run(find_connections(condition), NotedTimeHook.get_connection)
+            verdict = poll_once(condition, *connections)
         except CHECK_FAILURES as error:
             verdict = judge_error(error)
         return self._conclude(verdict, context)
@@ -135,12 +135,15 @@ class NotedTimeSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - likewise
         return self._conclude(PollResult(**event), context).xcom_value
 
-    def _build_wanted(self) -> Wanted:
-        time, require = self.complete_to, self.require
-        given = {each.name: getattr(self, each.name) for each in fields(Wanted)}
-        to = parse_time(time.strip()) if isinstance(time, str) else unix_ms_of(time, up=True)
-        required = require if isinstance(require, str) else list(require)
-        return Wanted(**given | {"complete_to": to, "require": required})
+    def _build_condition(self) -> Condition:
+        settings = {field.name: getattr(self, field.name) for field in fields(Condition)}
+        if isinstance(self.complete_to, str):
+            settings["complete_to"] = parse_time(self.complete_to.strip())
+        else:
+            settings["complete_to"] = unix_ms_of(self.complete_to, up=True)
+        if not isinstance(self.require, str):
+            settings["require"] = list(self.require)
+        return Condition(**settings)
 
     def _conclude(self, verdict: PollResult, context: Context) -> PokeReturnValue:
         if verdict.status in {"failed", "timed out"}:
@@ -153,12 +156,12 @@ class NotedTimeSensor(BaseSensorOperator):
         say("%s", verdict.sentence)
         if verdict.status != "complete":
             return PokeReturnValue(is_done=False)
-        found = dict(verdict.found or {})
-        for each in self.outlets:
-            if isinstance(each, Asset):
-                event = context["outlet_events"][each]
-                event.extra.update(found)
+        xcom = dict(verdict.found or {})
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                event = context["outlet_events"][outlet]
+                event.extra.update(xcom)
                 if self.partition_key:
                     event.add_partitions(self.partition_key)
-        found["complete_to_time"] = to_datetime(found["complete_to"])  # JSON, as `extra`, has none
-        return PokeReturnValue(is_done=True, xcom_value=found)
+        xcom["complete_to_time"] = to_datetime(xcom["complete_to"])  # JSON, as `extra`, has none
+        return PokeReturnValue(is_done=True, xcom_value=xcom)

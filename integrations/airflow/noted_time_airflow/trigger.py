@@ -11,14 +11,14 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from noted_time.client import run_async
 from noted_time_airflow.hook import NotedTimeHook, find_connections
-from noted_time_airflow.waiting import WaitLog, Wanted, watch
+from noted_time_airflow.waiting import Condition, WaitLog, watch
 
 
 class NotedTimeTrigger(BaseTrigger):
     """Fires once with a verdict: complete, failed or timed out.
 
-    `wanted` has the fields of a `Wanted`. `deadline` is in Unix seconds, for a restart in another
-    process.
+    `wanted` has the fields of a `Condition`. `deadline` is in Unix seconds, for a restart in
+    another process.
     """
 
     def __init__(self, *, wanted: dict[str, Any], deadline: float) -> None:
@@ -31,8 +31,9 @@ class NotedTimeTrigger(BaseTrigger):
         return name, {"wanted": self.wanted, "deadline": self.deadline}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        wanted, timeout_s = Wanted(**self.wanted), self.deadline - time.time()
-        connections = await run_async(find_connections(wanted), NotedTimeHook.aget_connection)
+        condition = Condition(**self.wanted)
+        timeout_s = self.deadline - time.time()
+        connections = await run_async(find_connections(condition), NotedTimeHook.aget_connection)
         wait_log = WaitLog(self.log.info, self.log.warning)
-        verdict = await watch(wanted, *connections, timeout_s=timeout_s, wait_log=wait_log)
+        verdict = await watch(condition, *connections, timeout_s=timeout_s, wait_log=wait_log)
         yield TriggerEvent(asdict(verdict))

@@ -26,7 +26,7 @@ from noted_time.client.waiting import (
 )
 from noted_time.lineage import Dataset
 from noted_time.values.times import EPOCH, UNIX_MS
-from noted_time.verdict import Requirement, apply_policy, describe_objections
+from noted_time.verdict import Completeness, Requirement, apply_policy, describe_objections
 from reader_client.protocol.datasets import OpenDataset, open_dataset
 
 Address = tuple[str, str | None]
@@ -53,7 +53,7 @@ WARNING_INTERVAL_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Condition:
     """The condition of a sensor, which can be passed to another process."""
 
     dataset: str
@@ -72,10 +72,12 @@ class Wanted:
 
     def build_requirement(self, wait_ms: int) -> Requirement:
         """Return the question, without writers if missing ones are accepted."""
-        named = self.require
-        writers: Any = {"require": named} if isinstance(named, list) else {f"require_{named}": True}
-        if self.missing == "accept":
-            writers = {}
+        writers: dict[str, Any] = {}
+        if self.missing != "accept":
+            if isinstance(self.require, list):
+                writers["require"] = self.require
+            else:
+                writers[f"require_{self.require}"] = True
         return Requirement(to=self.complete_to, domain=self.domain, wait_ms=wait_ms, **writers)
 
     def open(self, address: Address | None, kafka: Any) -> OpenDataset:  # noqa: ANN401 - Airflow has two connection classes
@@ -108,33 +110,44 @@ class PollResult:
     found: Json | None = None
 
 
-def judge(opened: OpenDataset, wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, PollResult]:
+def judge(
+    dataset: OpenDataset, condition: Condition, wait_ms: int = 0
+) -> Generator[Any, Any, PollResult]:
     """Judge a dataset by the sensor's policy. Raises `NotYet` while it may become complete."""
-    asked = yield from opened.judge(wanted.build_requirement(wait_ms))
-    answer = apply_policy(asked, wanted.missing, late="warn")
-    if wanted.missing == "warn" and not asked.is_complete:  # the rows must be there in any case
-        accepting = replace(wanted, missing="accept")
-        answer = yield from opened.judge(accepting.build_requirement(wait_ms=0))
+    full_answer = yield from dataset.judge(condition.build_requirement(wait_ms))
+    answer = apply_policy(full_answer, condition.missing, late="warn")
+    if condition.missing == "warn" and not full_answer.is_complete:
+        # the rows must be there in any case
+        accepting = replace(condition, missing="accept")
+        answer = yield from dataset.judge(accepting.build_requirement(wait_ms=0))
     if answer.status == "waiting":
         # a controller waits for the marks of a stream, but for nothing else
-        is_awaited = wanted.kind == "stream" and asked.status == "waiting"
-        raise NotYet(answer.sentence, PAUSE_S if is_awaited else wanted.poke_interval)
+        is_awaited = condition.kind == "stream" and full_answer.status == "waiting"
+        raise NotYet(answer.sentence, PAUSE_S if is_awaited else condition.poke_interval)
     if not answer.is_complete:
         return PollResult("failed", answer.sentence)
-    objections = describe_objections(asked.lacks)
-    warnings = set() if wanted.kind == "table" else {"late"}  # the sentence names them
-    if wanted.missing != "accept":
-        warnings |= {"missing", "ledger_too_short"}
-    is_warning = bool(objections) or any(each.kind in warnings for each in answer.lacks)
-    found: Json = {"complete_to": wanted.complete_to}
-    if answer.mark is not None:
-        found |= {"seq": answer.mark.seq, "cut": position_to_wire(answer.mark.cut.offsets)}
-    if answer.version is not None:
-        found["version"] = answer.version
-    sentence = asked.sentence  # it names the objections, but for a wait
-    if asked.status == "waiting":
+    objections = describe_objections(full_answer.lacks)
+    sentence = full_answer.sentence  # it names the objections, but for a wait
+    if full_answer.status == "waiting":
         sentence = "; ".join([answer.sentence, *objections])
-    return PollResult("complete", sentence, is_warning, found)
+    is_warning = bool(objections) or _has_warning(answer, condition)
+    xcom: Json = {"complete_to": condition.complete_to}
+    if answer.mark is not None:
+        xcom["seq"] = answer.mark.seq
+        xcom["cut"] = position_to_wire(answer.mark.cut.offsets)
+    if answer.version is not None:
+        xcom["version"] = answer.version
+    return PollResult("complete", sentence, is_warning, xcom)
+
+
+def _has_warning(answer: Completeness, condition: Condition) -> bool:
+    """Return whether an accepted answer has a lack that the log warns of."""
+    warnings = set()
+    if condition.kind != "table":  # the sentence names the late rows
+        warnings.add("late")
+    if condition.missing != "accept":
+        warnings |= {"missing", "ledger_too_short"}
+    return any(lack.kind in warnings for lack in answer.lacks)
 
 
 def judge_error(error: Exception, otherwise: Status = "waiting") -> PollResult:
@@ -168,12 +181,12 @@ def describe_error(error: Exception) -> str:
     return without_remedy + CONNECTION_REMEDY
 
 
-def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> PollResult:
+def poll_once(condition: Condition, address: Address | None, kafka: object = None) -> PollResult:
     """Poll once; a table needs no address."""
     url, token = address or UNUSED_URL
-    opened = wanted.open(address, kafka)
+    dataset = condition.open(address, kafka)
     with closing(Transport(url, token=token)) as transport:
-        return run(judge(opened, wanted), build_performer(transport.ask))
+        return run(judge(dataset, condition), build_performer(transport.ask))
 
 
 class WaitLog:
@@ -204,7 +217,7 @@ class WaitLog:
 
 
 async def watch(
-    wanted: Wanted,
+    condition: Condition,
     address: Address | None,
     kafka: object = None,
     *,
@@ -218,13 +231,13 @@ async def watch(
     def poll(wait_ms: int) -> Generator[Any, Any, PollResult]:
         """Yield questions, and functions for a thread, as reading a table takes long."""
         try:
-            if wanted.kind == "table":
-                found: PollResult = yield partial(poll_once, wanted, address)
-                return found
-            opened: OpenDataset = yield partial(wanted.open, address, kafka)
-            return (yield from judge(opened, wanted, wait_ms))
+            if condition.kind == "table":
+                result: PollResult = yield partial(poll_once, condition, address)
+                return result
+            dataset: OpenDataset = yield partial(condition.open, address, kafka)
+            return (yield from judge(dataset, condition, wait_ms))
         except NothingKnown as error:
-            raise NotYet(str(error), wanted.poke_interval) from error
+            raise NotYet(str(error), condition.poke_interval) from error
 
     async def perform(step: Any) -> Any:  # noqa: ANN401 - of each step
         if isinstance(step, Sleep):
