@@ -28,31 +28,42 @@ def describe_idleness(view: View) -> Iterator[str]:
     for member in members:
         for fact, remedy in map(describe_fact, member.log_facts):
             yield f"{member.writer}: {fact}; {remedy}."
-    quiet = list(_describe_quiet_segments(view, members))
+    quiet_sentences = list(_describe_quiet_segments(view, members))
     idle = [
-        each
-        for each in members
-        if each.counted_as == "idle" and each.noted_served_ms > each.changed_served_ms
+        member
+        for member in members
+        if member.counted_as == "idle" and member.noted_served_ms > member.changed_served_ms
     ]
-    live = [_describe_idle_writer(view, each) for each in idle if _is_alive(view, each)]
-    ended = [_describe_idle_writer(view, each) for each in idle if not _is_alive(view, each)]
-    yield from describe_idle(quiet, live, ended)
+    live_sentences = [
+        _describe_idle_writer(view, member) for member in idle if _is_alive(view, member)
+    ]
+    ended_sentences = [
+        _describe_idle_writer(view, member) for member in idle if not _is_alive(view, member)
+    ]
+    yield from describe_idle(quiet_sentences, live_sentences, ended_sentences)
 
 
 def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[str]:
     """Yield segments of observers, because other writers choose segments by keys."""
     aggregator, history, now = view.stream.aggregator, view.history, view.now.wall
-    final, known = aggregator.succession.final, aggregator.domains.segments.offsets
+    final, offsets = aggregator.succession.final, aggregator.domains.segments.offsets
     last = history.last
     cut = {} if last is None else last.cut.offsets
-    live = (each for each in members if each.counted_as == "live" and _is_alive(view, each))
-    pairs = ((each, segment) for each in live if each.observes for segment in each.position)
+    live_members = (
+        member for member in members if member.counted_as == "live" and _is_alive(view, member)
+    )
+    pairs = (
+        (member, segment)
+        for member in live_members
+        if member.observes
+        for segment in member.position
+    )
     for member, segment in islice(pairs, IDLE_EXAMINED):
         since = history.moved_at(segment)
         if (
             since is not None
             and segment not in final
-            and known[segment] <= cut.get(segment, 0)
+            and offsets[segment] <= cut.get(segment, 0)
             and now - since >= view.stream.settings.writer_timeout_ms
         ):
             heard_ms = _find_heard_ms(view, member)

@@ -45,8 +45,8 @@ def explain(
     foreseen = forecast(aggregator.domains, view.running)
     advance = None
     if foreseen is not None:
-        at = foreseen.served_ms + view.stream.unix_shift(view.now)
-        advance = Forecast(at, foreseen.lower, foreseen.writers, foreseen.exclusions)
+        advances_at = foreseen.served_ms + view.stream.unix_shift(view.now)
+        advance = Forecast(advances_at, foreseen.lower, foreseen.writers, foreseen.exclusions)
     silence = classify_silence(view.stream, view.now.wall)
     waiting_for: Sequence[Waiting] = ()
     holding_back_count = 0
@@ -57,7 +57,7 @@ def explain(
     if exclude or writer_timeout_ms is not None:
         outcome = aggregator.dry_run(view.domain, exclude, writer_timeout_ms, view.served_ms)
     assessment = assess_domain(view, silence)
-    found = Explanation(
+    explanation = Explanation(
         now=view.now.wall,
         decision=assessment.decision,
         condition=assessment.condition,
@@ -68,7 +68,7 @@ def explain(
         holding_back_count=holding_back_count,
         overtaking=assessment.overtaking,
         lower_without={
-            each.writer: lower_without(view.running, each.writer) for each in waiting_for
+            waiting.writer: lower_without(view.running, waiting.writer) for waiting in waiting_for
         },
         forecast=advance,
         dry_run=outcome,
@@ -78,18 +78,18 @@ def explain(
         reader=None if position is None else _locate_reader(view, position, limit),
         sentences=(),
     )
-    described = sentences(view, decision, found, describe_idleness(view))
-    return replace(found, sentences=tuple(described))
+    texts = sentences(view, decision, explanation, describe_idleness(view))
+    return replace(explanation, sentences=tuple(texts))
 
 
 def _locate_reader(view: View, position: Mapping[int, int], limit: int) -> ReaderPlace:
     aggregator = view.stream.aggregator
     reader = locate_reader(view.history, aggregator.succession.normalise(position), limit)
-    named = (
-        replace(each, writer=aggregator.find_writer_of(each.segment, each.needed))
-        for each in reader.waiting_for
+    waiting_for = (
+        replace(waiting, writer=aggregator.find_writer_of(waiting.segment, waiting.needed))
+        for waiting in reader.waiting_for
     )
-    return replace(reader, waiting_for=tuple(named))
+    return replace(reader, waiting_for=tuple(waiting_for))
 
 
 def writers(
@@ -108,7 +108,7 @@ def writers(
     return WritersPage(
         now=now.wall,
         total=total,
-        writers=[build_writer_row(view, each) for each in islice(names, page.start, page.stop)],
+        writers=[build_writer_row(view, writer) for writer in islice(names, page.start, page.stop)],
         states=dict(stream.aggregator.domains.census.members),
         next=page.stop if total > page.stop else None,
         forgotten_seq=Vouching(view).forgotten_seq if has_domain else None,
@@ -121,8 +121,8 @@ def _list_holding_back_first(stream: StreamState, domain: str | None) -> Iterato
     if domain is not None:
         by_domain = [aggregator.domains[domain].find_holding_back()]
     else:
-        domains = [aggregator.domains[each] for each in stream.settings.domains]
-        by_domain = [each.holding_back for each in domains if each.holding_back]
+        domains = [aggregator.domains[name] for name in stream.settings.domains]
+        by_domain = [running.holding_back for running in domains if running.holding_back]
         by_domain.sort(key=lambda tracks: next(iter(tracks.values())).waiting_served_ms)
     members: Iterator[str] = iter(())
     for number, writers in enumerate([*by_domain, _sort_by_time(stream, domain)]):
@@ -138,7 +138,9 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
     if len(members) > MEMBERS_SORTED:
         return members
     number = stream.aggregator.domains.numbers.get(stream.settings.domain_or_default(domain), 0)
-    time = attrgetter("first_track.time") if not number else lambda each: each.track(number).time
+    time = (
+        attrgetter("first_track.time") if not number else lambda member: member.track(number).time
+    )
     by_time = sorted(members.values(), key=time)
     by_time.sort(key=attrgetter("state"), reverse=True)  # live, idle, finished
     return map(attrgetter("writer"), by_time)
@@ -195,7 +197,9 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         session=session.current if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
-        vouching={name: member.track(n).membership.spells for name, n in running.numbers.items()},
+        vouching={
+            name: member.track(number).membership.spells for name, number in running.numbers.items()
+        },
         contact=record.contact,
     )
 
@@ -246,12 +250,16 @@ def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
 
 def _find_excluded(stream: StreamState) -> dict[str, int]:
     # scanning all members would take longer
-    newest = (islice(each.list_newest_open(), EXCLUDED_NAMED) for each in stream.missing.values())
+    newest = (
+        islice(missing.list_newest_open(), EXCLUDED_NAMED) for missing in stream.missing.values()
+    )
     members = stream.aggregator.domains.members
     since = {
-        each.writer: each.began_at
-        for each in chain.from_iterable(newest)
-        if each.began_at is not None and each.writer in members and members[each.writer].excluded
+        absence.writer: absence.began_at
+        for absence in chain.from_iterable(newest)
+        if absence.began_at is not None
+        and absence.writer in members
+        and members[absence.writer].excluded
     }
     return dict(nlargest(EXCLUDED_NAMED, since.items(), key=itemgetter(1)))
 

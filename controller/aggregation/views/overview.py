@@ -31,9 +31,10 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
     name, silence = stream.record.name, classify_silence(stream, now.wall)
     views = (View(stream, now, domain) for domain in stream.histories)
     assessments = [assess_domain(view, silence) for view in views]
-    condition = min((each.condition for each in assessments), key=CONDITIONS.index)
+    condition = min((assessment.condition for assessment in assessments), key=CONDITIONS.index)
     held_ms = max(
-        (each.held_ms for each in assessments if each.condition == "held_back"), default=0
+        (assessment.held_ms for assessment in assessments if assessment.condition == "held_back"),
+        default=0,
     )
     number = stream.aggregator.domains.census.members["excluded"]
     rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
@@ -44,8 +45,8 @@ def rank_by_name(name: str) -> Rank:
     return False, 0, 0, name
 
 
-def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
-    group = 2 if silence == "ended" else 0 if excluded else 1
+def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded_count: int) -> Rank:
+    group = 2 if silence == "ended" else 0 if excluded_count else 1
     return silence != "missing", -(held_ms // STEP_MS), group, name
 
 
@@ -67,7 +68,7 @@ def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
         for domain, last in lasts.items()
     )
     if record.seal is not None:
-        domains = (replace(each, decision="sealed", condition="sealed") for each in domains)
+        domains = (replace(row, decision="sealed", condition="sealed") for row in domains)
     return StreamRow(record.name, record.id, answered=False, writers=None, domains=tuple(domains))
 
 

@@ -32,26 +32,32 @@ def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[st
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
-    is_read, assigned = stream.aggregator.succession.is_read, group.segments_by_reader()
-    unfinished = {
-        reader: [lags[s] for s in assigned.get(reader, ()) if not is_read(s, position)]
+    is_read, segments_by_reader = stream.aggregator.succession.is_read, group.segments_by_reader()
+    unfinished_lags = {
+        reader: [
+            lags[segment]
+            for segment in segments_by_reader.get(reader, ())
+            if not is_read(segment, position)
+        ]
         for reader in sorted(group.readers)
     }
-    own = {reader: find_largest_lag(segments) for reader, segments in unfinished.items()}
-    largest = max((each for each in own.values() if each is not None), default=0)
-    if None in own.values():  # a reader before all marks has the largest lag
+    largest_lags = {
+        reader: find_largest_lag(segments) for reader, segments in unfinished_lags.items()
+    }
+    largest = max((lag for lag in largest_lags.values() if lag is not None), default=0)
+    if None in largest_lags.values():  # a reader before all marks has the largest lag
         last = stream.history(domain).last
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0
     return {
-        reader: ReaderLag(each, len(unfinished[reader]) * _find_share(each, largest))
-        for reader, each in own.items()
+        reader: ReaderLag(lag, len(unfinished_lags[reader]) * _find_share(lag, largest))
+        for reader, lag in largest_lags.items()
     }
 
 
 def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], int]], int]:
     """Return the lags by stream, group and domain, and how many groups are not measured."""
-    shown: list[tuple[list[str], int]] = []
+    labelled_lags: list[tuple[list[str], int]] = []
     groups = segments = not_shown = 0
     for stream in streams:
         for name in stream.groups:
@@ -62,11 +68,13 @@ def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], i
             groups, segments = groups + 1, segments + len(position)
             lags = find_lags(stream, stream.windows(position))
             labels = [stream.record.name, name]
-            shown += [([*labels, each], lag) for each, lag in lags.items() if lag is not None]
-    return shown, not_shown
+            labelled_lags += [
+                ([*labels, domain], lag) for domain, lag in lags.items() if lag is not None
+            ]
+    return labelled_lags, not_shown
 
 
-def _find_share(own: int | None, largest: int) -> float:
-    if own is None:
+def _find_share(lag: int | None, largest: int) -> float:
+    if lag is None:
         return 1.0
-    return own / largest if largest else 0.0
+    return lag / largest if largest else 0.0

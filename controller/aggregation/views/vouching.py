@@ -38,7 +38,7 @@ class Vouching:
     def expected(self) -> list[str]:
         members = self._stream.aggregator.domains.members
         names = self._stream.settings.expected_writers
-        return [n for n in names if n not in members or self._is_counted(members[n])]
+        return [name for name in names if name not in members or self._is_counted(members[name])]
 
     def _is_counted(self, member: Member) -> bool:
         """Return whether the member vouches for the domain, or did so and dropped it."""
@@ -94,7 +94,7 @@ class Vouching:
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> list[int]:
         last = self.history.last
-        unknown = {each for each, offset in position.items() if offset}
+        unknown = {segment for segment, offset in position.items() if offset}
         unknown.difference_update(last.cut.offsets if last else ())
         for event in self._stream.scale_events:
             unknown.difference_update(event.sealed, event.created)
@@ -110,14 +110,14 @@ class Vouching:
         now = view.served_ms + self._stream.unix_shift(view.now)
         longest = decision.waiting_for[:limit]
         return [
-            (each.writer, now - each.held_back_ms) for each in longest
+            (waiting.writer, now - waiting.held_back_ms) for waiting in longest
         ], decision.holding_back_count
 
     def suggest(self, writer: str) -> str:
         aggregator, settings = self._stream.aggregator, self._stream.settings
-        known = [*islice(aggregator.writers(), MEMBERS_EXAMINED), *settings.expected_writers]
+        names = [*islice(aggregator.writers(), MEMBERS_EXAMINED), *settings.expected_writers]
         forgets_after_ms = settings.writer_retention_ms if aggregator.forgotten_lowers else None
-        return suggest_writer(self.stream, writer, known, forgets_after_ms)
+        return suggest_writer(self.stream, writer, names, forgets_after_ms)
 
     def list_latecomers(self) -> Sequence[Latecomer]:
         return self._latecomers
@@ -148,7 +148,7 @@ def find_latecomers(
         if from_time is None:
             continue  # almost all, in 0.2 µs each
         if track.vouches_here:
-            seqs = (each.from_seq for each in membership.spells)
+            seqs = (spell.from_seq for spell in membership.spells)
             yield Latecomer(member.writer, from_time, min(seqs, default=MAX_INT64))
 
 
