@@ -77,8 +77,8 @@ def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> bool:
             continue
         writers, name = stream.exclude_silent_writers(draft), stream.record.name
         if len(writers) > MOST_LOGGED:
-            named = writers[:MOST_LOGGED]
-            log.warning("writers_excluded", stream=name, count=len(writers), among_them=named)
+            names = writers[:MOST_LOGGED]
+            log.warning("writers_excluded", stream=name, count=len(writers), among_them=names)
             continue
         for writer in writers:
             log.warning("writer_excluded", stream=name, writer=writer)
