@@ -34,8 +34,10 @@ class Connection(asyncio.Protocol):
 
     request_s = 30.0  # for an idle new connection, and for sending a whole request
 
-    def __init__(self, app_state: dict[str, Any], **given: Any) -> None:  # noqa: ANN401 - as in uvicorn
-        self._server: Any = HttpToolsProtocol(app_state={**app_state, "connection": self}, **given)
+    def __init__(self, app_state: dict[str, Any], **options: Any) -> None:  # noqa: ANN401 - as in uvicorn
+        self._server: Any = HttpToolsProtocol(
+            app_state={**app_state, "connection": self}, **options
+        )
         self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]
         self._loop = asyncio.get_running_loop()

@@ -181,8 +181,8 @@ def normalize_url(url: str) -> str:
         parts = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise Unreadable(f"--advertise {url!r} is not a URL: {error}") from error
-    whole = parts.scheme in {"http", "https"} and parts.host
-    if not whole or parts.query or parts.fragment:
+    has_host = parts.scheme in {"http", "https"} and parts.host
+    if not has_host or parts.query or parts.fragment:
         raise Unreadable(f"--advertise {url!r} must have the form http://host:port")
     return url.rstrip("/")
 

@@ -28,10 +28,10 @@ async def page_of(items: Iterable[Item], limit: int) -> tuple[tuple[Any, ...], I
     page: list[msgspec.Raw] = []
     last, bytes_left = None, ANSWER_BYTES
     async for item in iterate_in_slices(items):
-        encoded = encode(item)
-        bytes_left -= len(encoded)
+        encoded_item = encode(item)
+        bytes_left -= len(encoded_item)
         if len(page) == limit or (page and bytes_left < 0):
             return tuple(page), last, True
-        page.append(msgspec.Raw(encoded))
+        page.append(msgspec.Raw(encoded_item))
         last = item
     return tuple(page), last, False
