@@ -39,8 +39,10 @@ class FencedProcess(NamedTuple):
 
     @property
     def detail(self) -> str:
-        older, younger = self.label or "one without a label", self.by or "one without a label"
-        began, last_try = format_time(self.began_at), format_time(self.noted_at)
+        older = self.label or "one without a label"
+        younger = self.by or "one without a label"
+        began = format_time(self.began_at)
+        last_try = format_time(self.noted_at)
         return (
             f"was noted by two processes: {younger} took the name over at {began}, and {older} "
             f"last tried to note at {last_try}."

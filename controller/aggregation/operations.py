@@ -115,7 +115,8 @@ def preview_settings(stream: StreamState, changes: Mapping[str, Any], now: int) 
 def _reconfigure(
     stream: StreamState, draft: Draft, order: Order, changes: Mapping[str, Any]
 ) -> None:
-    old_settings, settings = stream.settings, replace(stream.settings, **changes)
+    old_settings = stream.settings
+    settings = replace(old_settings, **changes)
     if settings == old_settings:
         return
     expected = [
@@ -129,7 +130,8 @@ def _reconfigure(
     stream.take_settings(settings, draft)
     draft.touch(stream).update(rewritten)
     _expect(stream, draft, expected)
-    before, after = _dump_settings(old_settings), _dump_settings(settings)
+    before = _dump_settings(old_settings)
+    after = _dump_settings(settings)
     changed_names = [name for name in after if after[name] != before[name]]
     was, became = ({name: values[name] for name in changed_names} for values in (before, after))
     _record(stream, draft, order, "settings", old_values=was, new_values=became)
@@ -181,7 +183,8 @@ def state_event_time_form(  # noqa: PLR0913, PLR0917 - the form, its domain, and
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
     """Seal the stream, and commit its last marks with their notes; repeating it changes nothing."""
-    aggregator, wall = stream.aggregator, draft.moment.wall
+    aggregator = stream.aggregator
+    wall = draft.moment.wall
     if stream.record.seal is not None:
         return (yield from aggregator.seal(request, now=0, written_at=0))
     now = stream.begin(draft)
@@ -240,7 +243,8 @@ def remove(  # noqa: PLR0913, PLR0917 - the writer, and two conditions
     Raises `UnknownWriter`, and `NotedMeanwhile` if the writer noted after `unless_since` (Unix ms).
     """
     member = stream.aggregator.member(writer)
-    exclusion, heard_at = member.excluded, member.heard_at
+    exclusion = member.excluded
+    heard_at = member.heard_at
     if unless_since is not None and heard_at is not None and heard_at > unless_since:
         raise NotedMeanwhile(writer, heard_at)
     if domain is not None:
@@ -324,9 +328,13 @@ def _record(
     action: Action,
     **fields: Any,  # noqa: ANN401 - fields of `Change`
 ) -> None:
-    author, why = order.who, order.comment
-    served_ms = stream.served_ms(draft.moment)
     change = Change(
-        stream.id, draft.moment.wall, served_ms, action, **fields, by=author, comment=why
+        stream.id,
+        draft.moment.wall,
+        stream.served_ms(draft.moment),
+        action,
+        **fields,
+        by=order.who,
+        comment=order.comment,
     )
     draft.batch.put(change)

@@ -237,13 +237,16 @@ class StreamState:
         is_crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
         )
-        aggregate, now = self.aggregator.note, self.begin(draft)
+        aggregate = self.aggregator.note
+        now = self.begin(draft)
         self._find_report_clock(draft)
         largest = self._find_largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
-        touched_writers, results = draft.touch(self), []
+        touched_writers = draft.touch(self)
+        results = []
         takeovers = Takeovers(self.aggregator)
-        repeats, latecomers = self.aggregator.is_repeat, self.aggregator.domains.latecomers
+        repeats = self.aggregator.is_repeat
+        latecomers = self.aggregator.domains.latecomers
         repeating = {note.writer for note in notes if note.late_rows is not None and repeats(note)}
         result: Accepted | Refused
         for note in notes:
@@ -293,9 +296,12 @@ class StreamState:
         return self.begin_report_clock(draft)
 
     def _move_report_clock(self, draft: Draft) -> None:
-        moment, clock = draft.moment, self._find_report_clock(draft)
-        now, wall_ahead = self.served_ms(moment), moment.wall - moment.steady
-        before, self._wall_ahead = self._wall_ahead, wall_ahead
+        moment = draft.moment
+        clock = self._find_report_clock(draft)
+        now = self.served_ms(moment)
+        wall_ahead = moment.wall - moment.steady
+        before = self._wall_ahead
+        self._wall_ahead = wall_ahead
         self.reported_served_ms = now
         has_stepped = before is not None and abs(wall_ahead - before) > CLOCK_STEP_MS
         new_clock = clock.follow(now, moment.wall, has_stepped=has_stepped)
@@ -333,7 +339,8 @@ class StreamState:
 
     def _withdraw_late_in(self, domain: str, track: Track, draft: Draft) -> None:
         """Drop a writer's reports if it has no position, and noted nothing below a lower."""
-        late_reports, member = self.late_reports[domain], track.member
+        late_reports = self.late_reports[domain]
+        member = track.member
         writer = member.writer
         has_late = any(
             report.writer == writer and report.min_time is not None for report in late_reports
@@ -460,7 +467,8 @@ class StreamState:
         self.appended_served_ms[appended_mark.domain].append(appended_mark.appended_served_ms)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        history, appended_served_ms = self.histories[domain], self.appended_served_ms[domain]
+        history = self.histories[domain]
+        appended_served_ms = self.appended_served_ms[domain]
         history.forget_through(through)
         del appended_served_ms[: len(appended_served_ms) - len(history)]
         self.settle()
@@ -490,7 +498,8 @@ class StreamState:
         """
         due = self._next_mark_at.get(domain)
         if due is None:
-            last, interval = self.histories[domain].last, self.settings.mark_interval_ms
+            last = self.histories[domain].last
+            interval = self.settings.mark_interval_ms
             wait_ms = 0 if last is None else last.written_at + interval - moment.wall
             due = self._next_mark_at[domain] = moment.steady + max(0, min(wait_ms, interval))
         return due
@@ -505,7 +514,8 @@ class StreamState:
         return any(mark is not None for mark in marks)
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
-        moment, before = draft.moment, self.aggregator.domains[domain].last
+        moment = draft.moment
+        before = self.aggregator.domains[domain].last
         now = self.served_ms(moment)
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
@@ -524,16 +534,16 @@ class StreamState:
         decided_by: str | None = None,
     ) -> None:
         running = self.aggregator.domains[domain]
-        now, roster = self.served_ms(draft.moment), running.roster
+        now = self.served_ms(draft.moment)
+        roster = running.roster
         appended_mark = AppendedMark(self.id, domain, mark, now, running.last_writer)
         draft.batch.put(appended_mark)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        named_writers, parted_mark = roster.named, self._parted or PartedMark(domain)
-        absences, returned_writers = (
-            named_writers.absences + named_writers.joined,
-            named_writers.returned_writers,
-        )
+        named_writers = roster.named
+        parted_mark = self._parted or PartedMark(domain)
+        absences = named_writers.absences + named_writers.joined
+        returned_writers = named_writers.returned_writers
         if not absences and not returned_writers and not parted_mark.part_count:
             return
         lowers = (before.lower if before else None, mark.lower)

@@ -162,7 +162,8 @@ def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
 
     The default gate admits every call except from foreign web pages.
     """
-    gate, forwarding = gate or Gate(), Forwarding(controller)
+    gate = gate or Gate()
+    forwarding = Forwarding(controller)
     return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)
 
 

@@ -64,7 +64,8 @@ class Middleware:
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         remote, _ = scope.get("client") or ("", 0)
-        method, path = scope["method"], scope["path"]
+        method = scope["method"]
+        path = scope["path"]
         info = RequestInfo(method, path, scope["headers"], remote, find_need(method, path))
         names = [name for name, _ in info.headers]
         if method == "CONNECT" or b"upgrade" in names:
@@ -157,7 +158,9 @@ async def read_body(receive: Receive, max_bytes: int, scope: Scope) -> bytes | N
     Raises `ClientDisconnect` if the client hung up or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")
-    body, size, is_whole = bytearray(), 0, False
+    body = bytearray()
+    size = 0
+    is_whole = False
     while not is_whole and size <= MOST_DROPPED:
         message = await receive()
         if message["type"] == "http.disconnect":

@@ -188,7 +188,8 @@ class Controller:
         for result, count in results:
             status = "accepted"
             if isinstance(result, Refused):
-                status, refused_count = result.status, refused_count + count
+                status = result.status
+                refused_count += count
             self.metrics.notes(status).inc(count)
         return refused_count
 
@@ -202,7 +203,8 @@ class Controller:
     ) -> tuple[StreamState, bool]:
         """Return the stream and whether it is new; raises `LimitReached`."""
         validate_name("stream", name)
-        new_id, max_streams = uuid4().hex, self.limits.streams
+        new_id = uuid4().hex
+        max_streams = self.limits.streams
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
             return operations.put(
@@ -300,7 +302,9 @@ class Controller:
 
     def measure(self) -> Exposition:
         """Any thread may format the metrics."""
-        metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
+        metrics = self.metrics
+        streams = self._committer.streams
+        now = self._clocks.read()
         metrics.call_age.set(self._committer.call_age_s)
         metrics.show_state(ready=self._committer.is_serving, leases=self.ownership.sure_leases)
         metrics.streams.set(len(streams))

@@ -57,7 +57,8 @@ class Views:
 
         Raises `Rejected` for an empty period.
         """
-        now, trend = self._clocks.read().wall, self._get_stream(name).history(domain).trend()
+        now = self._clocks.read().wall
+        trend = self._get_stream(name).history(domain).trend()
         end = now if end is None else end
         if start is None:
             start = end if trend.first_at is None else min(trend.first_at, end)
@@ -96,7 +97,8 @@ class Views:
 
     async def changes(self, name: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""
-        stream, changes = self._get_stream(name), self._reading.changes
+        stream = self._get_stream(name)
+        changes = self._reading.changes
         return await asyncio.to_thread(changes, stream.id, before=before, limit=limit)
 
     async def segments(
@@ -120,9 +122,11 @@ class Views:
         If other controllers own streams, all are sorted by name, so all controllers return the same
         order.
         """
-        streams, now = self._get_owned(), self._clocks.read()
+        streams = self._get_owned()
+        now = self._clocks.read()
         unowned_names = await self._list_unowned(streams, is_shown)
-        ranks, conditions = [rank_by_name(name) for name in unowned_names], Counter[str]()
+        ranks = [rank_by_name(name) for name in unowned_names]
+        conditions = Counter[str]()
         owned_streams: dict[str, StreamState] = {}
         async for stream in iterate_in_slices([*streams]):
             if is_shown(name := stream.record.name):

@@ -35,7 +35,8 @@ InThread = Callable[..., Coroutine[Any, Any, Any]]
 
 log = structlog.get_logger()
 
-TURN_MS, HURRY_MS = 1000, 100
+TURN_MS = 1000
+HURRY_MS = 100
 
 
 class Share(NamedTuple):
@@ -166,7 +167,8 @@ class Ownership:
         `owned_streams` must not be used.
         """
         now = self._clocks.read()
-        self._turned_at, self._is_urgent = now.steady, False
+        self._turned_at = now.steady
+        self._is_urgent = False
         if owned_streams.clocks and not self._store.local:
             clocks = owned_streams.clocks_at(now)
             await self._in_thread(self._store.commit, ChangeSet(*clocks))
@@ -231,11 +233,13 @@ class Ownership:
         The database is then a restored copy or a lagging standby, and the next marks reuse seqs
         that readers know.
         """
-        now, changes = self._clocks.read(), []
+        now = self._clocks.read()
+        changes = []
         last_marks = [(stream, self._last_marks.get(stream.id, {})) for stream in streams]
         for stream, lasts in last_marks:
             for domain, last in lasts.items():
-                shown_seq, stored_seq = last.seq, self._find_last_stored(stream, domain, last)
+                shown_seq = last.seq
+                stored_seq = self._find_last_stored(stream, domain, last)
                 if stored_seq < shown_seq:
                     stream.lost_marks += shown_seq - stored_seq
                     was, became = (
@@ -263,7 +267,8 @@ class Ownership:
 
     def _set_leases(self, leases: Leases) -> None:
         if leases != self.leases:
-            self.leases, self._has_free_buckets = leases, bool(leases.free)
+            self.leases = leases
+            self._has_free_buckets = bool(leases.free)
             self._changed.set()
             self._changed = asyncio.Event()
 

@@ -158,9 +158,11 @@ class LongPolls:
         limits: Limits,
         metrics: Metrics,
     ) -> None:
-        self._stream, self._now = stream, now
+        self._stream = stream
+        self._now = now
         self._notifier = notifier
-        self._most, self._waiting = limits.long_polls, 0
+        self._most = limits.long_polls
+        self._waiting = 0
         self._metrics = metrics
 
     def __len__(self) -> int:

@@ -50,7 +50,8 @@ class Credential(NamedTuple):
 def mint(
     grant: Grant, *, label: str, now_ms: int, lifetime_ms: int | None
 ) -> tuple[str, TokenRecord]:
-    token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(SECRET_BYTES)
+    token_id = secrets.token_hex(6)
+    secret = secrets.token_urlsafe(SECRET_BYTES)
     record = TokenRecord(
         id=token_id,
         digest=sha256(secret.encode()).hexdigest(),

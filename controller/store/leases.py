@@ -168,7 +168,9 @@ class LeaseSession:
             holder.session.execute(CHECK_SESSION, holder.parameters)
             holder.session.execute(_END_SILENT_SESSIONS, {**_LOCK_NUMBERS, **silence})
             owners = holder.session.execute(_SELECT_OWNERS, _LOCK_NUMBERS)
-        mine, other_owners, replicas = set(), {}, 0
+        mine = set()
+        other_owners = {}
+        replicas = 0
         is_live = self._left
         for bucket, is_own, url in owners:
             if bucket < 0:
@@ -206,11 +208,13 @@ class LeaseSession:
         return self._left
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        session, parameters = self.session(), {**self.parameters, "buckets": sorted(buckets)}
+        session = self.session()
+        parameters = {**self.parameters, "buckets": sorted(buckets)}
         return frozenset(number for (number,) in session.execute(_ACQUIRE_BUCKETS, parameters))
 
     def release(self, buckets: Iterable[int]) -> None:
-        session, parameters = self.session(), {**self.parameters, "buckets": sorted(buckets)}
+        session = self.session()
+        parameters = {**self.parameters, "buckets": sorted(buckets)}
         session.execute(_RELEASE_BUCKETS, parameters)
 
     def leave(self) -> None:

@@ -164,7 +164,8 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
     """Raise `MarkConflict` at the first mark that does not follow the last one."""
     seqs = dict(last)
     for appended_mark in marks:
-        chain, seq = (appended_mark.stream_id, appended_mark.domain), appended_mark.mark.seq
+        chain = (appended_mark.stream_id, appended_mark.domain)
+        seq = appended_mark.mark.seq
         if seq != seqs.get(chain, 0) + 1:
             raise MarkConflict(*chain, seq)
         seqs[chain] = seq

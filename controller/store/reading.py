@@ -47,7 +47,8 @@ from noted_time.values import Conflict, Mark, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 
-_STREAM, _MARK = RECORD_TABLES[StreamRecord], RECORD_TABLES[AppendedMark]
+_STREAM = RECORD_TABLES[StreamRecord]
+_MARK = RECORD_TABLES[AppendedMark]
 
 _CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB

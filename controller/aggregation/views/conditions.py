@@ -46,7 +46,8 @@ class Assessment(NamedTuple):
 
 
 def assess_domain(view: View, silence: Silence | None) -> Assessment:
-    stream, history = view.stream, view.history
+    stream = view.stream
+    history = view.history
     first = islice(view.running.find_holding_back().values(), WRITERS_EXAMINED)
     longest = min(first, key=attrgetter("waiting_served_ms", "member.writer"), default=None)
     decision: DecisionName = "wait"

@@ -45,8 +45,11 @@ def describe_idleness(view: View) -> Iterator[str]:
 
 def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[str]:
     """Yield segments of observers, because other writers choose segments by keys."""
-    aggregator, history, now = view.stream.aggregator, view.history, view.now.wall
-    final, offsets = aggregator.succession.final, aggregator.domains.segments.offsets
+    aggregator = view.stream.aggregator
+    history = view.history
+    now = view.now.wall
+    final = aggregator.succession.final
+    offsets = aggregator.domains.segments.offsets
     last = history.last
     cut = {} if last is None else last.cut.offsets
     live_members = (
@@ -71,7 +74,8 @@ def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[
 
 
 def _describe_idle_writer(view: View, member: Member) -> str:
-    idle_ms, heard_ms = view.served_ms - member.changed_served_ms, _find_heard_ms(view, member)
+    idle_ms = view.served_ms - member.changed_served_ms
+    heard_ms = _find_heard_ms(view, member)
     return describe_idle_writer(member.writer, [*member.position], idle_ms, heard_ms)
 
 

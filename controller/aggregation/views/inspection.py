@@ -40,7 +40,8 @@ def explain(
     limit: int = HOLDING_BACK_NAMED,
 ) -> Explanation:
     """Explain a decision. The dry run assumes excluded writers and another writer timeout."""
-    aggregator, last = view.stream.aggregator, view.history.last
+    aggregator = view.stream.aggregator
+    last = view.history.last
     decision = aggregator.decide(view.domain, view.served_ms)
     foreseen = forecast(aggregator.domains, view.running)
     advance = None
@@ -99,10 +100,12 @@ def writers(
 
     Without a `domain`, those of all domains come first.
     """
-    names, total = _list_holding_back_first(stream, domain), len(stream.aggregator)
+    names = _list_holding_back_first(stream, domain)
+    total = len(stream.aggregator)
     if search:
         matches = methodcaller("__contains__", search)
-        names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
+        names = filter(matches, names)
+        total = sum(map(matches, stream.aggregator.writers()))
     view = View.of(stream, now, domain)
     has_domain = view.domain in stream.histories
     return WritersPage(
@@ -147,10 +150,15 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
 
 
 def build_writer_row(view: View, writer: str) -> WriterRow:
-    stream, name, now = view.stream, view.domain, view.served_ms
-    shift, running = stream.unix_shift(view.now), stream.aggregator.domains
-    record, member = stream.aggregator.record(writer), running.members[writer]
-    terms, session = record.terms, record.session
+    stream = view.stream
+    name = view.domain
+    now = view.served_ms
+    shift = stream.unix_shift(view.now)
+    running = stream.aggregator.domains
+    record = stream.aggregator.record(writer)
+    member = running.members[writer]
+    terms = record.terms
+    session = record.session
     timeout_ms = stream.settings.writer_timeout_ms
     times_out_served_ms: int | None = None
     left_ms: int | None = None
@@ -235,7 +243,8 @@ class StreamReading(NamedTuple):
 
 
 def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
-    out, members = _find_excluded(stream), stream.aggregator.domains.members
+    out = _find_excluded(stream)
+    members = stream.aggregator.domains.members
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
@@ -281,5 +290,6 @@ def _read_domain(stream: StreamState, domain: str, served_ms: int) -> DomainRead
         )
         for began, writer, track in nsmallest(WRITERS_SCRAPED, first)
     )
-    last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows
+    last = stream.histories[domain].last
+    late_rows = stream.aggregator.domains[domain].late_rows
     return DomainReading(domain, last, len(holding_back), longest, late_rows)

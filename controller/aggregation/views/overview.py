@@ -28,7 +28,8 @@ LAG_EVERY_MS = 2 * 60_000
 
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
-    name, silence = stream.record.name, classify_silence(stream, now.wall)
+    name = stream.record.name
+    silence = classify_silence(stream, now.wall)
     views = (View(stream, now, domain) for domain in stream.histories)
     assessments = [assess_domain(view, silence) for view in views]
     condition = min((assessment.condition for assessment in assessments), key=CONDITIONS.index)
@@ -51,7 +52,8 @@ def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded_count
 
 
 def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
-    silence, name = classify_silence(stream, now.wall), stream.record.name
+    silence = classify_silence(stream, now.wall)
+    name = stream.record.name
     views = (View(stream, now, domain) for domain in stream.histories)
     domains = tuple(_build_live_domain_row(view, silence) for view in views)
     members = Members(**stream.aggregator.domains.census.members)

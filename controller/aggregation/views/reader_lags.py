@@ -32,7 +32,8 @@ def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[st
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
-    is_read, segments_by_reader = stream.aggregator.succession.is_read, group.segments_by_reader()
+    is_read = stream.aggregator.succession.is_read
+    segments_by_reader = group.segments_by_reader()
     unfinished_lags = {
         reader: [
             lags[segment]
@@ -65,7 +66,8 @@ def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], i
             if groups >= GROUPS_SHOWN or segments + len(position) > SEGMENTS_READ:
                 not_shown += 1
                 continue
-            groups, segments = groups + 1, segments + len(position)
+            groups += 1
+            segments += len(position)
             lags = find_lags(stream, stream.windows(position))
             labels = [stream.record.name, name]
             labelled_lags += [

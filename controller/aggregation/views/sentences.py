@@ -29,7 +29,8 @@ def sentences(
     view: View, decision: Decision, explanation: Explanation, resting: Iterable[str]
 ) -> Iterator[str]:
     """Yield the sentences of an explanation, with those about writers at rest."""
-    states, is_calm = _count_states(view, decision), explanation.condition == "advancing"
+    states = _count_states(view, decision)
+    is_calm = explanation.condition == "advancing"
     is_sealed = isinstance(decision, Sealed)
     yield from _list_condition(view, decision, explanation, states)
     if explanation.reader is not None:
@@ -68,7 +69,9 @@ def sentences(
 def _list_condition(
     view: View, decision: Decision, explanation: Explanation, states: Mapping[MemberState, int]
 ) -> Iterator[str]:
-    lower, title, condition = explanation.lower, view.title, explanation.condition
+    lower = explanation.lower
+    title = view.title
+    condition = explanation.condition
     if condition in SILENT_CONDITIONS:
         yield words.describe_standstill(title, lower, summarize_silence(view.stream))
         yield from list_remedies(view.stream, is_missing=condition == "missing")
@@ -94,7 +97,8 @@ def _has_just_begun(decision: Decision) -> bool:
 def _count_states(view: View, decision: Decision) -> dict[MemberState, int]:
     """Count members that are waited for as live, even if they returned from an exclusion."""
     aggregator = view.stream.aggregator
-    states, member = dict(aggregator.domains.census.members), aggregator.member
+    states = dict(aggregator.domains.census.members)
+    member = aggregator.member
     waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
     returned_count = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
     return states | {
@@ -133,7 +137,9 @@ def _list_ahead(view: View, decision: Decision, live: int) -> Iterator[str]:
 
 
 def _describe_next_advance(view: View, decision: WaitForWriters, explanation: Explanation) -> str:
-    running, foreseen, in_ms = view.running, explanation.forecast, 0
+    running = view.running
+    foreseen = explanation.forecast
+    in_ms = 0
     if foreseen is not None:
         in_ms = max(0, foreseen.at - view.stream.unix_shift(view.now) - view.served_ms)
     is_possible = running.next_step_excluding(running.find_holding_back().keys()) is not None
@@ -141,7 +147,8 @@ def _describe_next_advance(view: View, decision: WaitForWriters, explanation: Ex
 
 
 def _list_suspensions(view: View, decision: WaitForWriters) -> Iterator[str]:
-    shift, suspension_count = view.stream.unix_shift(view.now), 0
+    shift = view.stream.unix_shift(view.now)
+    suspension_count = 0
     for waiting in decision.waiting_for[:MEMBERS_EXAMINED]:
         terms = view.stream.aggregator.member(waiting.writer).terms
         until = terms.suspension_ends_served_ms
@@ -157,7 +164,8 @@ def _list_suspensions(view: View, decision: WaitForWriters) -> Iterator[str]:
 
 
 def _describe_without_writers(view: View, decision: WaitForWriters) -> str:
-    names, lower = [waiting.writer for waiting in decision.waiting_for], view.history.last_lower
+    names = [waiting.writer for waiting in decision.waiting_for]
+    lower = view.history.last_lower
     if decision.holding_back_count == 1:
         then = lower_without(view.running, names[0])
         return words.describe_without(names[0], f"what {names[0]} writes", lower, then)
@@ -179,8 +187,10 @@ def _describe_excluded(view: View) -> str:
 
 def _list_narrowed(view: View) -> Iterator[str]:
     """Name members that dropped the domain, with the command that ends their absence."""
-    aggregator, domain = view.stream.aggregator, view.domain
-    number, absent = aggregator.domains.numbers[domain], view.stream.missing[domain].open_writers
+    aggregator = view.stream.aggregator
+    domain = view.domain
+    number = aggregator.domains.numbers[domain]
+    absent = view.stream.missing[domain].open_writers
     narrowed_writers = (
         name
         for name in absent

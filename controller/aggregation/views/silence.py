@@ -23,7 +23,8 @@ SILENT_CONDITIONS = frozenset(list_names(Silence))
 
 def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
     """Return `None` if the stream is not silent. Only the first writers to join are examined."""
-    counts, domains = stream.aggregator.domains.census.members, stream.aggregator.domains
+    domains = stream.aggregator.domains
+    counts = domains.census.members
     if not counts["excluded"] or counts["live"] or counts["idle"] or stream.final_cut is not None:
         return None
     if not all(domain.is_quiet for domain in domains):
@@ -58,7 +59,8 @@ def has_never_noted(member: Member) -> bool:
 
 
 def summarize_silence(stream: StreamState) -> str:
-    census, excluded_members = stream.aggregator.domains.census.members, [*find_excluded(stream)]
+    census = stream.aggregator.domains.census.members
+    excluded_members = [*find_excluded(stream)]
     number = census["excluded"]
     if excluded_members and all(map(has_never_noted, excluded_members)):
         return describe_never_noted(number)

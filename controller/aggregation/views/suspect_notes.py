@@ -27,7 +27,9 @@ NO_POSITION = "never noted a position, so no cut covers its rows."
 
 
 def find_hints(view: View) -> list[Hint]:
-    stream, domain, now = view.stream, view.domain, view.now.wall
+    stream = view.stream
+    domain = view.domain
+    now = view.now.wall
     fight_hints = (
         Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now)
     )
@@ -67,7 +69,8 @@ def _find_doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
     are_unix_ms = stream.settings.are_unix_ms
     has_segments = bool(stream.aggregator.domains.segments.offsets)
     for track in islice(stream.aggregator.domains[domain].tracks(), MEMBERS_EXAMINED):
-        writer, time = track.member.writer, track.noted
+        writer = track.member.writer
+        time = track.noted
         if time is None or track.member.state != "live":
             continue
         if are_unix_ms and look_like_seconds(time):

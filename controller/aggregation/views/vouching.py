@@ -21,7 +21,8 @@ class Vouching:
     """The members that vouch for a domain, and the writers that are expected to."""
 
     def __init__(self, view: View) -> None:
-        self._view, self._stream = view, view.stream
+        self._view = view
+        self._stream = view.stream
         self.stream = view.stream.record.name
         self.history = view.history
         self.coverage = view.stream.coverage(view.domain)
@@ -48,7 +49,8 @@ class Vouching:
     @property
     def forgotten_seq(self) -> int:
         """The last mark when a member was last forgotten, or 0."""
-        lower, last = self._find_forgotten_lower(), self.history.last
+        lower = self._find_forgotten_lower()
+        last = self.history.last
         if lower is None or last is None:
             return 0
         return self.history.complete_to(min(lower, last.lower)).seq
@@ -114,7 +116,8 @@ class Vouching:
         ], decision.holding_back_count
 
     def suggest(self, writer: str) -> str:
-        aggregator, settings = self._stream.aggregator, self._stream.settings
+        aggregator = self._stream.aggregator
+        settings = self._stream.settings
         names = [*islice(aggregator.writers(), MEMBERS_EXAMINED), *settings.expected_writers]
         forgets_after_ms = settings.writer_retention_ms if aggregator.forgotten_lowers else None
         return suggest_writer(self.stream, writer, names, forgets_after_ms)

@@ -136,7 +136,8 @@ def _concerns_domains(result: Accepted | Refused) -> bool:
 
 
 def _describe_refusals(runs: Runs) -> str:
-    counts, detail = Counter[str](), ""
+    counts = Counter[str]()
+    detail = ""
     for result, count in runs:
         if isinstance(result, Refused):
             counts[result.status] += count
@@ -160,7 +161,8 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
 def build_result(result: Accepted | Refused) -> Accepted | RefusedAnswer:
     if isinstance(result, Accepted):
         return result
-    last, status = result.last, result.status
+    last = result.last
+    status = result.status
     if isinstance(last, OtherLog):
         return RefusedAnswer(status=status, last=None, known=last.known, given=last.given)
     current = last.current if isinstance(last, Session) else last

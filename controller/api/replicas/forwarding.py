@@ -74,7 +74,8 @@ class Forwarding:
     def __init__(
         self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._controller, self._ownership = controller, controller.ownership
+        self._controller = controller
+        self._ownership = controller.ownership
         # an explicit transport uses no proxy of the environment
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self.http_client = httpx.AsyncClient(
@@ -114,14 +115,17 @@ class Forwarding:
         ):
             message = f"{self._waiting} requests wait for another controller; try again"
             raise self._controller.metrics.overload(message)
-        self._waiting, self._bytes = self._waiting + 1, self._bytes + size
+        self._waiting += 1
+        self._bytes += size
         try:
             yield
         finally:
-            self._waiting, self._bytes = self._waiting - 1, self._bytes - size
+            self._waiting -= 1
+            self._bytes -= size
 
     async def _hold_until_answered(self, request: StreamRequest, answer_here: AnswerHere) -> Answer:
-        loop, stream = asyncio.get_running_loop(), request.stream
+        loop = asyncio.get_running_loop()
+        stream = request.stream
         deadline = loop.time() + HOLD_S
         while True:
             if self._controller.owns(stream):
@@ -204,7 +208,8 @@ class _Peer:
     """Posts the notes for one other controller in frames."""
 
     def __init__(self, url: str, forwarding: Forwarding) -> None:
-        self._url, self._forwarding = url, forwarding
+        self._url = url
+        self._forwarding = forwarding
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -239,7 +244,8 @@ class _Peer:
         while end < min(len(waiting), MOST_ITEMS) and size < FRAME_BYTES:
             size += len(waiting[end][0].body)
             end += 1
-        frame, self._waiting = waiting[:end], waiting[end:]
+        frame = waiting[:end]
+        self._waiting = waiting[end:]
         return frame
 
     async def _post(self, items: list[Item]) -> list[Answer]:
@@ -284,7 +290,8 @@ def _submit_item(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
     headers = [(b"authorization", item.authorization)] if item.authorization else []
-    path, need = f"/v1/streams/{item.stream}/notes", Need("write", item.stream)
+    path = f"/v1/streams/{item.stream}/notes"
+    need = Need("write", item.stream)
     try:
         holder = gate.admit(RequestInfo("POST", path, headers, remote, need))
     except AccessDenied as error:

@@ -131,7 +131,8 @@ async def _poll_marks(controller: Controller, call: Call, query: MarksAsked) -> 
 async def _build_marks_answer(new_marks: NewMarks, query: MarksAsked) -> MarksAnswer:
     is_ahead = query.after > new_marks.history.last_seq
     marks = new_marks.history.following(query.after)
-    (page, _, has_more), state = await page_of(marks, query.limit), new_marks.stream
+    page, _, has_more = await page_of(marks, query.limit)
+    state = new_marks.stream
     domain = state.settings.domain_or_default(query.domain)
     return MarksAnswer(
         stream_id=state.id,
@@ -148,7 +149,8 @@ async def _build_marks_answer(new_marks: NewMarks, query: MarksAsked) -> MarksAn
 
 
 async def _encode_marks_answer(new_marks: NewMarks, query: MarksAsked) -> bytes:
-    state, history = new_marks.stream, new_marks.history
+    state = new_marks.stream
+    history = new_marks.history
     content = history.first_seq, history.last_seq, new_marks.quiet
     now = len(state.scale_events), state.final_cut, state.record.logs
     key = query.after, query.limit, content, now
@@ -194,7 +196,8 @@ async def judge_completeness(
             stream, requirement, requirement.to, is_admin=call.is_admin
         )
     vouching = Vouching(View.of(controller.stream(stream), controller.now, requirement.domain))
-    verdict, vouched_by = judge(vouching, requirement), None
+    verdict = judge(vouching, requirement)
+    vouched_by = None
     if verdict.mark is not None:
         (vouched_by,) = await tally_vouching(vouching, [(verdict.mark.seq, verdict.time or 0)])
     return reply(build_answer(vouching, requirement, verdict, vouched_by, controller.now_ms))
@@ -222,7 +225,9 @@ async def get_cut(
     `late_writers` are those whose late rows may have times from `from_time` to `complete_to`, by
     default all times below `complete_to`.
     """
-    complete_to, from_time, domain = query.complete_to, query.from_time, query.domain
+    complete_to = query.complete_to
+    from_time = query.from_time
+    domain = query.domain
     if from_time is not None and from_time >= complete_to:
         raise Rejected(f"`from_time` {from_time} is not before `complete_to` {complete_to}")
     question = Requirement(to=complete_to, domain=domain, wait_ms=query.wait_ms)
@@ -231,7 +236,8 @@ async def get_cut(
         await controller.polls.wait_for_verdict(stream, question, complete_to, is_admin=is_admin)
     vouching = Vouching(View.of(controller.stream(stream), controller.now, domain))
     check(vouching, question)
-    coverage, history = vouching.coverage, vouching.history
+    coverage = vouching.coverage
+    history = vouching.history
     mark = find_answering_mark(history, coverage, complete_to)
     (vouched_by,) = await tally_vouching(vouching, [(mark.seq, complete_to)])
     answer = CutAnswer(
@@ -283,12 +289,15 @@ async def list_complete_windows(
     """
     tiling = Tiling(query.size_ms, query.origin, parse_zone(query.zone))
     changed_since = query.changed_since
-    domain, after, limit = query.domain, query.after, query.limit
+    domain = query.domain
+    after = query.after
+    limit = query.limit
     if changed_since is not None:
         if query.wait_ms:
             raise Rejected("`wait_ms` has no effect with `changed_since`: leave one out")
         state = controller.stream(stream)
-        history, coverage = state.history(domain), state.coverage(domain)
+        history = state.history(domain)
+        coverage = state.coverage(domain)
         view = View.of(state, controller.now, domain)
         look = look_for_reports(view, changed_since, controller.stored_ms(state))
         since_served_ms = look.since_served_ms
@@ -323,10 +332,8 @@ async def list_complete_windows(
 async def _build_page(
     view: View, found_windows: Iterable[CompleteWindow], limit: int, after: int | None
 ) -> CompleteWindowsPage:
-    windows, vouching = (
-        [window async for window in iterate_in_slices(found_windows)],
-        Vouching(view),
-    )
+    windows = [window async for window in iterate_in_slices(found_windows)]
+    vouching = Vouching(view)
     vouchings = await tally_vouching(vouching, [(window.seq, window.end) for window in windows])
     rows = (
         replace(window, vouched=vouched_by)
@@ -385,7 +392,8 @@ async def list_reader_groups(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List the reader groups, sorted by name, in pages."""
-    state, now = controller.stream(stream), controller.now
+    state = controller.stream(stream)
+    now = controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]
     next_page = rows[limit - 1].group if len(rows) > limit else None

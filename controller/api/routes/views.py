@@ -55,7 +55,8 @@ async def get_overview(
     def is_shown(name: str) -> bool:
         return query.search in name and may_read(name)
 
-    start, limit = query.start, query.limit
+    start = query.start
+    limit = query.limit
     return reply(await controller.views.overview(is_shown, query.sort, start=start, limit=limit))
 
 

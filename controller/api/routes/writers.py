@@ -55,7 +55,8 @@ async def list_writers(
 
     `states` always counts all members of the stream.
     """
-    state, page = controller.stream(stream), range(query.start, query.start + query.limit)
+    state = controller.stream(stream)
+    page = range(query.start, query.start + query.limit)
     return reply(inspection.writers(state, controller.now, page, query.domain, query.search))
 
 
@@ -160,7 +161,8 @@ async def list_ledger(
     state.history(query.domain)
     late = state.late_reports[state.settings.domain_or_default(query.domain)]
     newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen_at"))
-    is_newest_first, limit = query.order == "newest", query.limit
+    is_newest_first = query.order == "newest"
+    limit = query.limit
     page, next_page = await controller.views.ledger(
         stream, query.domain, after=query.after, limit=limit, newest_first=is_newest_first
     )

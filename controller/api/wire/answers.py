@@ -43,7 +43,8 @@ def build_stream(
     answer: type[StreamAnswer] = StreamAnswer,
     **more: Any,  # noqa: ANN401 - the other fields of the answer
 ) -> StreamAnswer:
-    record, seal = summary.record, summary.record.seal
+    record = summary.record
+    seal = record.seal
     return answer(
         **asdict(record.settings),
         name=record.name,

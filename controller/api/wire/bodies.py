@@ -206,7 +206,9 @@ class Part(NamedTuple):
         return format_path(self.where), words + describe_input(self.given)
 
     def list_own_faults(self) -> Faults:
-        kind, pattern, content = self.kind, self.schema.get("pattern"), self.given
+        kind = self.kind
+        pattern = self.schema.get("pattern")
+        content = self.given
         if isinstance(kind, inspect.LiteralType):
             if content not in kind.values:
                 *other_values, last = map(repr, self.schema["enum"])  # msgspec sorts its values

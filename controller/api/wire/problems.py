@@ -30,7 +30,8 @@ from noted_time.wording.faults import (
     shorten,
 )
 
-NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
+NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
 
 Described = NotedTimeError | NotOwner  # errors whose class has a `kind`
 

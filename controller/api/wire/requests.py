@@ -87,7 +87,8 @@ def _describe_optional(field_info: structs.FieldInfo, kind: Any) -> tuple[str, A
 
 def _make_strict(kind: Any, nested_requests: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - a type
     """Return the type with `Literal` for `OpenEnum`, and the requests of nested values."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Annotated:
         base, *metas = parts
         schemas = [meta.extra_json_schema or {} for meta in metas]

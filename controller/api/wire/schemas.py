@@ -112,7 +112,8 @@ def _complete(name: str, schema: Schema) -> Schema:
         schema = {"title": name, "type": "object", **members}
     kind = ANSWER_STRUCTS.get(name)
     if kind is None or not kind.__struct_config__.omit_defaults:
-        required_names, fields = schema.get("required", ()), schema["properties"]
+        required_names = schema.get("required", ())
+        fields = schema["properties"]
         # an unset field, which is omitted, has no default
         schema["required"] = [
             field for field in fields if field in required_names or "default" in fields[field]

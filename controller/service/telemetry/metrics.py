@@ -119,7 +119,8 @@ class Metrics:
     def show_state(self, leases: Leases, *, ready: bool) -> None:
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
-        own_count, other_count = len(leases.mine), sum(map(bool, leases.others.values()))
+        own_count = len(leases.mine)
+        other_count = sum(map(bool, leases.others.values()))
         counts = {
             "this": own_count,
             "other": other_count,
@@ -189,7 +190,8 @@ class Exposition(Collector):
         yield _build_writer_family("excluded_writer_seconds", sentence, shown_writers, labels)
 
     def _collect_domains(self) -> Iterator[Metric]:
-        build, counter = self._build_domain_family, CounterMetricFamily
+        build = self._build_domain_family
+        counter = CounterMetricFamily
         # the last seq counts all, across restarts and owners
         sentence = "Marks appended since the stream was created"
         yield build(
