@@ -134,7 +134,7 @@ class Views:
                 owned_streams[name] = stream
                 ranks.append(rank)
                 conditions[condition] += 1
-        names = [rank[-1] for rank in nsmallest(start + limit, ranks)[start:]]
+        names = [rank.name for rank in nsmallest(start + limit, ranks)[start:]]
         known_rows = [
             build_stream_row(owned_streams[name], now)
             async for name in iterate_in_slices(names)

@@ -24,22 +24,18 @@ def describe_idleness(view: View) -> Iterator[str]:
     stream = view.stream
     if stream.aggregator.sealed is not None:
         return
-    members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]
+    names = islice(stream.aggregator.writers(), IDLE_EXAMINED)
+    members = [stream.aggregator.member(name) for name in names]
     for member in members:
         for fact, remedy in map(describe_fact, member.log_facts):
             yield f"{member.writer}: {fact}; {remedy}."
     quiet_sentences = list(_describe_quiet_segments(view, members))
-    idle = [
-        member
-        for member in members
-        if member.counted_as == "idle" and member.noted_served_ms > member.changed_served_ms
-    ]
-    live_sentences = [
-        _describe_idle_writer(view, member) for member in idle if _is_alive(view, member)
-    ]
-    ended_sentences = [
-        _describe_idle_writer(view, member) for member in idle if not _is_alive(view, member)
-    ]
+    live_sentences: list[str] = []
+    ended_sentences: list[str] = []
+    for member in members:
+        if member.counted_as == "idle" and member.noted_served_ms > member.changed_served_ms:
+            sentences = live_sentences if _is_alive(view, member) else ended_sentences
+            sentences.append(_describe_idle_writer(view, member))
     yield from describe_idle(quiet_sentences, live_sentences, ended_sentences)
 
 
@@ -52,16 +48,7 @@ def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[
     offsets = aggregator.domains.segments.offsets
     last = history.last
     cut = {} if last is None else last.cut.offsets
-    live_members = (
-        member for member in members if member.counted_as == "live" and _is_alive(view, member)
-    )
-    pairs = (
-        (member, segment)
-        for member in live_members
-        if member.observes
-        for segment in member.position
-    )
-    for member, segment in islice(pairs, IDLE_EXAMINED):
+    for member, segment in islice(_list_observed_segments(view, members), IDLE_EXAMINED):
         since = history.moved_at(segment)
         if (
             since is not None
@@ -71,6 +58,13 @@ def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[
         ):
             heard_ms = _find_heard_ms(view, member)
             yield describe_quiet_segment(segment, now - since, member.writer, heard_ms)
+
+
+def _list_observed_segments(view: View, members: Sequence[Member]) -> Iterator[tuple[Member, int]]:
+    for member in members:
+        if member.counted_as == "live" and member.observes and _is_alive(view, member):
+            for segment in member.position:
+                yield member, segment
 
 
 def _describe_idle_writer(view: View, member: Member) -> str:

@@ -22,11 +22,13 @@ def locate_position(
 
 
 def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
-    lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
-    return {
-        domain: last.lower - lower if last is not None and lower is not None else None
-        for domain, (lower, last) in zip(windows, lasts, strict=True)
-    }
+    lags: dict[str, int | None] = {}
+    for domain, window in windows.items():
+        last = stream.histories[domain].last
+        lags[domain] = None
+        if last is not None and window.lower is not None:
+            lags[domain] = last.lower - window.lower
+    return lags
 
 
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
@@ -34,24 +36,20 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
     lags = locate_position(stream, position, domain).lag().segments
     is_read = stream.aggregator.succession.is_read
     segments_by_reader = group.segments_by_reader()
-    unfinished_lags = {
-        reader: [
-            lags[segment]
-            for segment in segments_by_reader.get(reader, ())
-            if not is_read(segment, position)
-        ]
-        for reader in sorted(group.readers)
-    }
-    largest_lags = {
-        reader: find_largest_lag(segments) for reader, segments in unfinished_lags.items()
-    }
+    unfinished_counts = {}
+    largest_lags = {}
+    for reader in sorted(group.readers):
+        segments = segments_by_reader.get(reader, ())
+        unfinished_lags = [lags[segment] for segment in segments if not is_read(segment, position)]
+        unfinished_counts[reader] = len(unfinished_lags)
+        largest_lags[reader] = find_largest_lag(unfinished_lags)
     largest = max((lag for lag in largest_lags.values() if lag is not None), default=0)
     if None in largest_lags.values():  # a reader before all marks has the largest lag
         last = stream.history(domain).last
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0
     return {
-        reader: ReaderLag(lag, len(unfinished_lags[reader]) * _find_share(lag, largest))
+        reader: ReaderLag(lag, unfinished_counts[reader] * _find_share(lag, largest))
         for reader, lag in largest_lags.items()
     }
 

@@ -70,7 +70,9 @@ class Segments:
     def _find_end(self, segment: int) -> int | None:
         final_cut = self._stream.final_cut
         final = self._stream.aggregator.succession.final.get(segment)
-        return final_cut.get(segment, 0) if final is None and final_cut is not None else final
+        if final is None and final_cut is not None:
+            return final_cut.get(segment, 0)
+        return final
 
     def _find_state(
         self, segment: int, final: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.views.conditions import RECENT_MS
@@ -16,7 +16,14 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time.answers import Explanation
 from noted_time.rules import lower_without
-from noted_time.values import NAMES_PER_SENTENCE, Decision, MemberState, Sealed, WaitForWriters
+from noted_time.values import (
+    NAMES_PER_SENTENCE,
+    Decision,
+    MemberState,
+    Sealed,
+    WaitForWriters,
+    Waiting,
+)
 from noted_time.verdict import decision_words as words
 from noted_time.verdict.words import describe_vouching
 
@@ -98,13 +105,20 @@ def _count_states(view: View, decision: Decision) -> dict[MemberState, int]:
     """Count members that are waited for as live, even if they returned from an exclusion."""
     aggregator = view.stream.aggregator
     states = dict(aggregator.domains.census.members)
-    member = aggregator.member
-    waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
-    returned_count = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
+    returned_count = 0
+    for waiting in _list_waiting(decision):
+        if aggregator.member(waiting.writer).exclusion is not None:
+            returned_count += 1
     return states | {
         "live": states["live"] + returned_count,
         "excluded": states["excluded"] - returned_count,
     }
+
+
+def _list_waiting(decision: Decision) -> Sequence[Waiting]:
+    if isinstance(decision, WaitForWriters):
+        return decision.waiting_for
+    return ()
 
 
 def _describe_longest_waiting(view: View, decision: WaitForWriters) -> str:
@@ -120,8 +134,7 @@ def _list_contacts(decision: WaitForWriters) -> Iterator[str]:
 
 
 def _list_without_time(view: View, decision: Decision) -> Iterator[str]:
-    waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
-    for waiting in waiting_for[:NAMES_PER_SENTENCE]:
+    for waiting in _list_waiting(decision)[:NAMES_PER_SENTENCE]:
         member = view.stream.aggregator.member(waiting.writer)
         if member.no_time_reason is not None:
             is_heard = view.now.wall - (member.heard_at or 0) < HEARD_MS

@@ -9,7 +9,9 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.view import View
 from noted_time.answers import Hint
 from noted_time.reading import sum_by_writer
+from noted_time.rules import Member
 from noted_time.values import (
+    LateReport,
     describe_doubt,
     format_gap,
     format_seconds,
@@ -48,21 +50,25 @@ def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[H
     )
     for report in sum_by_writer(recent):
         span = format_seconds(max(LATELY_MS, now - report.first_seen_at))
-        lateness = (
-            f", up to {format_gap(report.max_time, report.max_time + report.lateness)} late"
-            * bool(report.lateness)
-        )
-        member = stream.aggregator.domains.members.get(report.writer)
-        doubt = "." if member is None or member.exclusion else ": wrong clock or zone? Sent twice?"
-        does = "wrote" if member is None or not member.observes else "found"
-        detail = (
-            f"{does} {pluralize(report.rows, 'row')} below the watermark in the last "
-            f"{span}{lateness}{doubt}"
-        )
-        if not report.rows:
+        if report.rows:
+            member = stream.aggregator.domains.members.get(report.writer)
+            detail = _describe_late_rows(report, span, member)
+        else:
             fault = f"noted below the watermark in the last {span} and declared no event times"
             detail = f"{fault}: some of its rows may be late."
         yield Hint(report.writer, "late", detail)
+
+
+def _describe_late_rows(report: LateReport, span: str, member: Member | None) -> str:
+    verb = "wrote"
+    if member is not None and member.observes:
+        verb = "found"
+    detail = f"{verb} {pluralize(report.rows, 'row')} below the watermark in the last {span}"
+    if report.lateness:
+        detail += f", up to {format_gap(report.max_time, report.max_time + report.lateness)} late"
+    if member is None or member.exclusion:
+        return f"{detail}."
+    return f"{detail}: wrong clock or zone? Sent twice?"
 
 
 def _find_doubts(stream: StreamState, domain: str) -> Iterator[Hint]:

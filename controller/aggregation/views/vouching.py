@@ -89,7 +89,9 @@ class Vouching:
 
     def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         members = self._stream.aggregator.domains.members
-        return self._find_writer_status(members[writer]) if writer in members else UNKNOWN_STATUS
+        if writer not in members:
+            return UNKNOWN_STATUS
+        return self._find_writer_status(members[writer])
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         return self._stream.window(position, self.domain).lower_seq or 0
@@ -100,8 +102,9 @@ class Vouching:
         unknown.difference_update(last.cut.offsets if last else ())
         for event in self._stream.scale_events:
             unknown.difference_update(event.sealed, event.created)
-        for member in self.members if unknown else ():
-            unknown.difference_update(member.position)
+        if unknown:
+            for member in self.members:
+                unknown.difference_update(member.position)
         return sorted(unknown)
 
     def list_holding_back(self, limit: int) -> tuple[list[tuple[str, int]], int]:
