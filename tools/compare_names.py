@@ -107,10 +107,16 @@ def number_locals(node: Any, scopes: tuple[Mapping[str, str], ...] = ()) -> None
 
 
 def replace_in_docstring(node: ast.AST, numbers: Mapping[str, str]) -> None:
-    """Replace the locals that a docstring names in backticks by their numbers."""
+    """Replace the locals that a docstring names in backticks by their numbers, and its wrapping."""
     match node:
-        case ast.FunctionDef(body=[ast.Expr(ast.Constant(str(text)) as constant), *_]):
-            constant.value = re.sub(r"`(\w+)`", lambda match: numbers.get(match[1], match[0]), text)
+        case (
+            ast.FunctionDef(body=[ast.Expr(ast.Constant(str(text)) as constant), *_])
+            | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str(text)) as constant), *_])
+        ):
+            words = " ".join(text.split())
+            constant.value = re.sub(
+                r"`(\w+)`", lambda match: numbers.get(match[1], match[0]), words
+            )
 
 
 def find_changes(texts: Mapping[str, tuple[str, str]]) -> Iterator[str]:

@@ -44,10 +44,10 @@ class Draft:
 
     def touch(self, stream: DraftedStream) -> set[str]:
         """Return the names of the members to write, and add to them."""
-        entry = self._touched.get(stream.id)
-        if entry is None:
-            entry = self._touched[stream.id] = (stream.aggregator, set())
-        return entry[1]
+        if stream.id not in self._touched:
+            self._touched[stream.id] = (stream.aggregator, set())
+        _, touched_writers = self._touched[stream.id]
+        return touched_writers
 
     def stream_ids(self) -> Iterable[str]:
         return self._touched.keys()

@@ -39,8 +39,10 @@ class FencedProcess(NamedTuple):
 
     @property
     def detail(self) -> str:
-        older, younger = self.label or "one without a label", self.by or "one without a label"
-        began, last_try = format_time(self.began_at), format_time(self.noted_at)
+        older = self.label or "one without a label"
+        younger = self.by or "one without a label"
+        began = format_time(self.began_at)
+        last_try = format_time(self.noted_at)
         return (
             f"was noted by two processes: {younger} took the name over at {began}, and {older} "
             f"last tried to note at {last_try}."
@@ -117,20 +119,16 @@ class Takeovers:
     ) -> list[Change]:
         if not self._before:  # almost always
             return []
-        pairs = (
-            (writer, before, self._aggregator.member(writer).session)
-            for writer, before in self._before.items()
-        )
-        return [
-            Change(
-                stream_id,
-                changed_at,
-                served_ms,
-                "taken_over",
-                writer,
-                asdict(before.current),
-                asdict(after.current),
+        changes = []
+        for writer, old_session in self._before.items():
+            session = self._aggregator.member(writer).session
+            if session.id == old_session.id or not fences.take_over(writer, changed_at):
+                continue
+            old_values = asdict(old_session.current)
+            new_values = asdict(session.current)
+            changes.append(
+                Change(
+                    stream_id, changed_at, served_ms, "taken_over", writer, old_values, new_values
+                )
             )
-            for writer, before, after in pairs
-            if after.id != before.id and fences.take_over(writer, changed_at)
-        ]
+        return changes

@@ -37,32 +37,32 @@ class GroupBacklog:
 
 def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
     stored_record = stream.groups.backlog(group)
-    reported_causes = [Cause("reported", reader=reader) for reader in stream.groups.behind(group)]
-    if stored_record is None and not reported_causes:
+    causes = [Cause("reported", reader=reader) for reader in stream.groups.behind(group)]
+    if stored_record is None and not causes:
         return GroupBacklog()
     before = stored_record or BacklogRecord(stream.id, group)
     states = dict(_assess_domains(stream, group, before, moment))
-    lags = (
-        Cause(cause, domain) for domain, state in states.items() for cause in state.backlog_causes
-    )
-    causes = (*reported_causes, *lags)
-    is_new = before.backlog_began_at is None or before.backlog != bool(causes)
+    for domain, state in states.items():
+        causes += [Cause(cause, domain) for cause in state.backlog_causes]
+    began_at = before.backlog_began_at
+    if began_at is None or before.backlog != bool(causes):
+        began_at = moment.wall
     record = replace(
         before,
         backlog=bool(causes),
-        backlog_began_at=moment.wall if is_new else before.backlog_began_at,
+        backlog_began_at=began_at,
         caught_up=_list_caught_up(before, states),
     )
-    return GroupBacklog(record, causes)
+    return GroupBacklog(record, tuple(causes))
 
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
-    backlogs = ((group, assess(stream, group, moment)) for group in stream.groups)
-    return [
-        (group, group_backlog.backlog)
-        for group, group_backlog in backlogs
-        if group_backlog.record is not None
-    ]
+    flags = []
+    for group in stream.groups:
+        group_backlog = assess(stream, group, moment)
+        if group_backlog.record is not None:
+            flags.append((group, group_backlog.backlog))
+    return flags
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:

@@ -13,7 +13,8 @@ from noted_time.answers import GroupRow
 from noted_time.reading import ReaderGroup
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
-DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
+DUE_AT_ONCE = -(2**63)
+NEVER_DUE = 2**63
 
 REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
@@ -231,11 +232,14 @@ class ReaderGroups:
     def _write_readers(self, name: str, readers: Collection[str], draft: Draft) -> None:
         if not readers:
             return
-        key, group = (self._stream_id, name), self._groups[name]
-        online, segments = group.position.readers, group.position.segments_by_reader()
+        key = (self._stream_id, name)
+        group = self._groups[name]
+        online = group.position.readers
+        segments = group.position.segments_by_reader()
         for reader in sorted(readers):
             if reader in online or reader in segments:
-                is_online, position = reader in online, segments.get(reader, {})
+                is_online = reader in online
+                position = segments.get(reader, {})
                 report = group.reports[reader], group.own.get(reader)
                 draft.batch.put(ReaderRecord(*key, reader, is_online, position, *report))
             else:

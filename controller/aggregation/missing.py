@@ -40,9 +40,9 @@ def read_missing(
 
 def list_parts(entry: LedgerEntry, reading: Reading) -> Iterator[LedgerPart]:
     """Yield the stored parts of the entry, and the entry's own writers as the last part."""
-    stream_id, domain, answer = entry.stream_id, entry.domain, entry.answer
     if entry.part_count:
-        yield from islice(reading.ledger_parts(stream_id, domain, answer.seq), entry.part_count)
+        parts = reading.ledger_parts(entry.stream_id, entry.domain, entry.answer.seq)
+        yield from islice(parts, entry.part_count)
     yield build_own_part(entry)
 
 

@@ -75,8 +75,9 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
         raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
     logs = add_log(stream.record, log)
     if logs != stream.record.logs:
-        was, became = ({"logs": list(stream_logs)} for stream_logs in (stream.record.logs, logs))
-        _record(stream, draft, order, "settings", old_values=was, new_values=became)
+        old_values = {"logs": list(stream.record.logs)}
+        new_values = {"logs": list(logs)}
+        _record(stream, draft, order, "settings", old_values=old_values, new_values=new_values)
         stream.rewrite(draft, logs=logs)
     draft.touch(stream)
     return stream, is_new
@@ -84,11 +85,9 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
 
 def add_log(record: StreamRecord, log: str | None) -> tuple[str, ...]:
     """Return the logs of a stream with `log` as the last one."""
-    return (
-        record.logs
-        if log is None
-        else (*(earlier_log for earlier_log in record.logs if earlier_log != log), log)
-    )
+    if log is None:
+        return record.logs
+    return (*(earlier_log for earlier_log in record.logs if earlier_log != log), log)
 
 
 def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRecord) -> StreamState:
@@ -115,24 +114,26 @@ def preview_settings(stream: StreamState, changes: Mapping[str, Any], now: int) 
 def _reconfigure(
     stream: StreamState, draft: Draft, order: Order, changes: Mapping[str, Any]
 ) -> None:
-    old_settings, settings = stream.settings, replace(stream.settings, **changes)
+    old_settings = stream.settings
+    settings = replace(old_settings, **changes)
     if settings == old_settings:
         return
-    expected = [
-        writer
-        for writer in settings.expected_writers
-        if writer not in old_settings.expected_writers
-    ]
-    if expected and stream.aggregator.sealed is not None:
+    old_names = old_settings.expected_writers
+    new_names = [name for name in settings.expected_writers if name not in old_names]
+    if new_names and stream.aggregator.sealed is not None:
         raise StreamSealed("writers")
     rewritten = stream.aggregator.reconfigure(settings, stream.begin(draft))
     stream.take_settings(settings, draft)
     draft.touch(stream).update(rewritten)
-    _expect(stream, draft, expected)
-    before, after = _dump_settings(old_settings), _dump_settings(settings)
-    changed_names = [name for name in after if after[name] != before[name]]
-    was, became = ({name: values[name] for name in changed_names} for values in (before, after))
-    _record(stream, draft, order, "settings", old_values=was, new_values=became)
+    _expect(stream, draft, new_names)
+    before = _dump_settings(old_settings)
+    old_values = {}
+    new_values = {}
+    for name, value in _dump_settings(settings).items():
+        if value != before[name]:
+            old_values[name] = before[name]
+            new_values[name] = value
+    _record(stream, draft, order, "settings", old_values=old_values, new_values=new_values)
 
 
 def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
@@ -147,9 +148,11 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     draft.batch.put(StoredScale(stream.id, len(stream.scale_events), event))
     stream.scale_events.append(event)
     draft.touch(stream).update(stream.aggregator.writers())
-    created_segments = {str(segment): list(before) for segment, before in event.created.items()}
-    became = {"sealed": position_to_wire(event.sealed), "created": created_segments}
-    _record(stream, draft, order, "scaled", new_values=became)
+    created_segments = {}
+    for segment, predecessors in event.created.items():
+        created_segments[str(segment)] = list(predecessors)
+    new_values = {"sealed": position_to_wire(event.sealed), "created": created_segments}
+    _record(stream, draft, order, "scaled", new_values=new_values)
 
 
 def state_event_time_form(  # noqa: PLR0913, PLR0917 - the form, its domain, and whether it replaces
@@ -181,36 +184,39 @@ def state_event_time_form(  # noqa: PLR0913, PLR0917 - the form, its domain, and
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
     """Seal the stream, and commit its last marks with their notes; repeating it changes nothing."""
-    aggregator, wall = stream.aggregator, draft.moment.wall
+    aggregator = stream.aggregator
+    wall = draft.moment.wall
     if stream.record.seal is not None:
         return (yield from aggregator.seal(request, now=0, written_at=0))
     now = stream.begin(draft)
-    before = {domain: aggregator.domains[domain].last for domain in stream.settings.domains}
+    last_marks = {domain: aggregator.domains[domain].last for domain in stream.settings.domains}
     final_seal = yield from aggregator.seal(request, now=now, written_at=wall)
     final_times = {}
-    for domain, last in before.items():
+    for domain, last_mark in last_marks.items():
         mark = aggregator.domains[domain].last
-        if mark is not None and mark != last:
-            stream.append(domain, last, mark, draft, order.who)
-        if mark is not None and mark.final:
+        if mark is None:
+            continue
+        if mark != last_mark:
+            stream.append(domain, last_mark, mark, draft, order.who)
+        if mark.final:
             final_times[domain] = mark.lower
     stream.rewrite(draft, seal=final_seal)
     draft.touch(stream).update(aggregator.writers())
-    became = {"cut": position_to_wire(final_seal.final_cut), "final_times": final_times}
-    _record(stream, draft, order, "sealed", new_values=became)
+    new_values = {"cut": position_to_wire(final_seal.final_cut), "final_times": final_times}
+    _record(stream, draft, order, "sealed", new_values=new_values)
     return final_seal
 
 
 def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
     whole_cut = stream.aggregator.succession.normalise(cut)
-    last = (history.last for history in stream.histories.values())
-    cuts = (mark.cut if mark else StreamCut({}) for mark in last)
-    beyond = any(not last_cut.reaches(StreamCut(whole_cut)) for last_cut in cuts)
+    is_beyond = False
     dropped_counts = {}
     for domain, history in stream.histories.items():
+        last_cut = StreamCut({}) if history.last is None else history.last.cut
+        is_beyond = is_beyond or not last_cut.reaches(StreamCut(whole_cut))
         reached_seq = history.window(whole_cut).lower_seq
         dropped_counts[domain] = 0 if reached_seq is None else reached_seq - history.first_seq
-    return Truncation(beyond, dropped_counts)
+    return Truncation(is_beyond, dropped_counts)
 
 
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
@@ -222,8 +228,8 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
     for domain, dropped_count in truncation.dropped.items():
         forget_before(stream, domain, stream.histories[domain].first_seq + dropped_count, draft)
     if any(truncation.dropped.values()):
-        became = {"cut": position_to_wire(cut)}
-        _record(stream, draft, order, "truncated", new_values=became)
+        new_values = {"cut": position_to_wire(cut)}
+        _record(stream, draft, order, "truncated", new_values=new_values)
     return truncation
 
 
@@ -240,7 +246,8 @@ def remove(  # noqa: PLR0913, PLR0917 - the writer, and two conditions
     Raises `UnknownWriter`, and `NotedMeanwhile` if the writer noted after `unless_since` (Unix ms).
     """
     member = stream.aggregator.member(writer)
-    exclusion, heard_at = member.excluded, member.heard_at
+    exclusion = member.excluded
+    heard_at = member.heard_at
     if unless_since is not None and heard_at is not None and heard_at > unless_since:
         raise NotedMeanwhile(writer, heard_at)
     if domain is not None:
@@ -284,15 +291,15 @@ def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
     *,
     limits: GroupLimits = DEFAULT_LIMITS,
 ) -> None:
-    before = group_backlog.set_policy(
+    old_policy = group_backlog.set_policy(
         stream, validate_name("reader group", group), policy, draft, limits
     )
-    if policy != before:
-        was, became = (
-            {"group": group, "backlog": group_policy and asdict(group_policy)}
-            for group_policy in (before, policy)
+    if policy != old_policy:
+        old_values = {"group": group, "backlog": old_policy and asdict(old_policy)}
+        new_values = {"group": group, "backlog": policy and asdict(policy)}
+        _record(
+            stream, draft, order, "backlog_policy", old_values=old_values, new_values=new_values
         )
-        _record(stream, draft, order, "backlog_policy", old_values=was, new_values=became)
 
 
 def take_offline(
@@ -313,8 +320,11 @@ def _find_suspension(
 
 
 def _dump_settings(settings: StreamSettings) -> dict[str, Any]:
-    values = asdict(settings).items()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+    values = asdict(settings)
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            values[name] = list(value)
+    return values
 
 
 def _record(
@@ -324,9 +334,13 @@ def _record(
     action: Action,
     **fields: Any,  # noqa: ANN401 - fields of `Change`
 ) -> None:
-    author, why = order.who, order.comment
-    served_ms = stream.served_ms(draft.moment)
     change = Change(
-        stream.id, draft.moment.wall, served_ms, action, **fields, by=author, comment=why
+        stream.id,
+        draft.moment.wall,
+        stream.served_ms(draft.moment),
+        action,
+        **fields,
+        by=order.who,
+        comment=order.comment,
     )
     draft.batch.put(change)

@@ -25,7 +25,8 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
-    history, appended_served_ms = stream.histories[domain], stream.appended_served_ms[domain]
+    history = stream.histories[domain]
+    appended_served_ms = stream.appended_served_ms[domain]
     old_count = next(
         (number for number, served_ms in enumerate(appended_served_ms) if served_ms >= horizon),
         len(appended_served_ms),

@@ -80,11 +80,11 @@ class StreamState:
     def __init__(self, record: StreamRecord) -> None:
         self.record = record
         self.aggregator = Aggregator(record.settings)
-        self.histories = {domain: MarkHistory() for domain in record.settings.domains}
-        self.appended_served_ms = {domain: array("q") for domain in self.histories}
-        self.missing = {domain: MissingWriters() for domain in record.settings.domains}
-        missing.connect(self.missing, self.aggregator)
-        self.late_reports = {domain: LateReports() for domain in record.settings.domains}
+        self.histories: dict[str, MarkHistory] = {}
+        self.appended_served_ms: dict[str, array[int]] = {}
+        self.missing: dict[str, MissingWriters] = {}
+        self.late_reports: dict[str, LateReports] = {}
+        self._add_domains(record.settings.domains)
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
@@ -128,19 +128,7 @@ class StreamState:
         for domain, writers in rows.completed.items():
             stream.aggregator.postpone(domain, writers)
         missing.add_reported(stream.missing, stream.aggregator)
-        late = store.load(LateRecord, record.id)
-        for domain in stream.late_reports:
-            reports = (late_record.report for late_record in late if late_record.domain == domain)
-            seen_from_served_ms = record.late_seen_from_served_ms.get(domain, MIN_INT64)
-            if record.report_clock is None:
-                seen_from_served_ms = MAX_INT64  # not known
-            stream.late_reports[domain] = LateReports(
-                reports, record.late_from_time.get(domain, MIN_INT64), seen_from_served_ms
-            )
-        for late_record in late:
-            seen_served_ms = late_record.report.seen_served_ms
-            if seen_served_ms is not None:
-                stream.reported_served_ms = max(stream.reported_served_ms, seen_served_ms)
+        stream._restore_late_reports(store.load(LateRecord, record.id))
         stream.settle()
         readers = store.load(ReaderRecord, record.id)
         reported_at = stream.groups.restore(readers, store.load(BacklogRecord, record.id))
@@ -158,6 +146,19 @@ class StreamState:
         for event in self.scale_events:
             succession.scale(event, known=event.sealed.keys())
         return succession
+
+    def _restore_late_reports(self, late_records: Sequence[LateRecord]) -> None:
+        for domain in self.late_reports:
+            reports = [record.report for record in late_records if record.domain == domain]
+            late_from_time = self.record.late_from_time.get(domain, MIN_INT64)
+            seen_from_served_ms = self.record.late_seen_from_served_ms.get(domain, MIN_INT64)
+            if self.record.report_clock is None:
+                seen_from_served_ms = MAX_INT64  # not known
+            self.late_reports[domain] = LateReports(reports, late_from_time, seen_from_served_ms)
+        for record in late_records:
+            seen_served_ms = record.report.seen_served_ms
+            if seen_served_ms is not None:
+                self.reported_served_ms = max(self.reported_served_ms, seen_served_ms)
 
     def summary(self) -> StreamSummary:
         last = {domain: history.last for domain, history in self.histories.items() if history.last}
@@ -237,13 +238,16 @@ class StreamState:
         is_crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
         )
-        aggregate, now = self.aggregator.note, self.begin(draft)
+        aggregate = self.aggregator.note
+        now = self.begin(draft)
         self._find_report_clock(draft)
         largest = self._find_largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
-        touched_writers, results = draft.touch(self), []
+        touched_writers = draft.touch(self)
+        results = []
         takeovers = Takeovers(self.aggregator)
-        repeats, latecomers = self.aggregator.is_repeat, self.aggregator.domains.latecomers
+        repeats = self.aggregator.is_repeat
+        latecomers = self.aggregator.domains.latecomers
         repeating = {note.writer for note in notes if note.late_rows is not None and repeats(note)}
         result: Accepted | Refused
         for note in notes:
@@ -293,9 +297,12 @@ class StreamState:
         return self.begin_report_clock(draft)
 
     def _move_report_clock(self, draft: Draft) -> None:
-        moment, clock = draft.moment, self._find_report_clock(draft)
-        now, wall_ahead = self.served_ms(moment), moment.wall - moment.steady
-        before, self._wall_ahead = self._wall_ahead, wall_ahead
+        moment = draft.moment
+        clock = self._find_report_clock(draft)
+        now = self.served_ms(moment)
+        wall_ahead = moment.wall - moment.steady
+        before = self._wall_ahead
+        self._wall_ahead = wall_ahead
         self.reported_served_ms = now
         has_stepped = before is not None and abs(wall_ahead - before) > CLOCK_STEP_MS
         new_clock = clock.follow(now, moment.wall, has_stepped=has_stepped)
@@ -333,7 +340,8 @@ class StreamState:
 
     def _withdraw_late_in(self, domain: str, track: Track, draft: Draft) -> None:
         """Drop a writer's reports if it has no position, and noted nothing below a lower."""
-        late_reports, member = self.late_reports[domain], track.member
+        late_reports = self.late_reports[domain]
+        member = track.member
         writer = member.writer
         has_late = any(
             report.writer == writer and report.min_time is not None for report in late_reports
@@ -386,12 +394,16 @@ class StreamState:
         added_domains = {domain: now for domain in settings.domains if domain not in self.histories}
         declared_served_ms = {**self.record.declared_served_ms, **added_domains}
         self.rewrite(draft, settings=settings, declared_served_ms=declared_served_ms)
-        self.histories.update((domain, MarkHistory()) for domain in added_domains)
-        self.appended_served_ms.update((domain, array("q")) for domain in added_domains)
-        self.missing.update((domain, MissingWriters()) for domain in added_domains)
-        missing.connect(self.missing, self.aggregator)
-        self.late_reports.update((domain, LateReports()) for domain in added_domains)
+        self._add_domains(added_domains)
         self._next_mark_at.clear()
+
+    def _add_domains(self, domains: Iterable[str]) -> None:
+        for domain in domains:
+            self.histories[domain] = MarkHistory()
+            self.appended_served_ms[domain] = array("q")
+            self.missing[domain] = MissingWriters()
+            self.late_reports[domain] = LateReports()
+        missing.connect(self.missing, self.aggregator)
 
     def advance_due(self, draft: Draft) -> int | None:
         """Append due marks, and return the ms until the next is due.
@@ -436,13 +448,18 @@ class StreamState:
             self._parted = None
             return
         last = self.aggregator.domains[domain].last
+        next_seq = 1
+        from_lower = None
+        if last is not None:
+            next_seq = last.seq + 1
+            from_lower = last.lower
         part = LedgerPart(
             self.id,
             domain,
-            last.seq + 1 if last else 1,
+            next_seq,
             parted_mark.part_count,
             self.served_ms(draft.moment),
-            last.lower if last else None,
+            from_lower,
             named_writers.lower,
             named_writers.absences + named_writers.joined,
             named_writers.returned_writers,
@@ -460,15 +477,18 @@ class StreamState:
         self.appended_served_ms[appended_mark.domain].append(appended_mark.appended_served_ms)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        history, appended_served_ms = self.histories[domain], self.appended_served_ms[domain]
+        history = self.histories[domain]
+        appended_served_ms = self.appended_served_ms[domain]
         history.forget_through(through)
         del appended_served_ms[: len(appended_served_ms) - len(history)]
         self.settle()
 
     def settle(self) -> None:
         """Stop counting sealed segments that end below the first kept marks."""
-        firsts = (history.first for history in self.histories.values())
-        self.aggregator.set_first_cuts([mark.cut.offsets if mark else {} for mark in firsts])
+        first_cuts: list[Mapping[int, int]] = []
+        for history in self.histories.values():
+            first_cuts.append({} if history.first is None else history.first.cut.offsets)
+        self.aggregator.set_first_cuts(first_cuts)
 
     def publish_seal(self, seal: Seal | None) -> None:
         if seal is not None:
@@ -481,7 +501,9 @@ class StreamState:
 
     def _find_largest_time(self, moment: Moment) -> int:
         ahead = self.settings.max_time_ahead_ms
-        return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
+        if ahead is None:
+            return LARGEST_TIME
+        return min(moment.wall + ahead, LARGEST_TIME)
 
     def _find_due_time(self, domain: str, moment: Moment) -> int:
         """Return when the interval since the last mark is over (steady clock).
@@ -490,22 +512,27 @@ class StreamState:
         """
         due = self._next_mark_at.get(domain)
         if due is None:
-            last, interval = self.histories[domain].last, self.settings.mark_interval_ms
-            wait_ms = 0 if last is None else last.written_at + interval - moment.wall
+            last = self.histories[domain].last
+            interval = self.settings.mark_interval_ms
+            wait_ms = 0
+            if last is not None:
+                wait_ms = last.written_at + interval - moment.wall
             due = self._next_mark_at[domain] = moment.steady + max(0, min(wait_ms, interval))
         return due
 
     def _advance_all(self, draft: Draft) -> bool:
         """Advance each domain, unless its mark has to be made in several commits."""
-        marks = [
-            self._advance(domain, draft)
-            for domain in self.settings.domains
-            if not self.aggregator.may_name_more_than(domain, NAMED_AT_ONCE)
-        ]
-        return any(mark is not None for mark in marks)
+        has_advanced = False
+        for domain in self.settings.domains:
+            if self.aggregator.may_name_more_than(domain, NAMED_AT_ONCE):
+                continue
+            if self._advance(domain, draft) is not None:
+                has_advanced = True
+        return has_advanced
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
-        moment, before = draft.moment, self.aggregator.domains[domain].last
+        moment = draft.moment
+        before = self.aggregator.domains[domain].last
         now = self.served_ms(moment)
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
@@ -524,16 +551,16 @@ class StreamState:
         decided_by: str | None = None,
     ) -> None:
         running = self.aggregator.domains[domain]
-        now, roster = self.served_ms(draft.moment), running.roster
+        now = self.served_ms(draft.moment)
+        roster = running.roster
         appended_mark = AppendedMark(self.id, domain, mark, now, running.last_writer)
         draft.batch.put(appended_mark)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        named_writers, parted_mark = roster.named, self._parted or PartedMark(domain)
-        absences, returned_writers = (
-            named_writers.absences + named_writers.joined,
-            named_writers.returned_writers,
-        )
+        named_writers = roster.named
+        parted_mark = self._parted or PartedMark(domain)
+        absences = named_writers.absences + named_writers.joined
+        returned_writers = named_writers.returned_writers
         if not absences and not returned_writers and not parted_mark.part_count:
             return
         lowers = (before.lower if before else None, mark.lower)
@@ -543,18 +570,13 @@ class StreamState:
             missing.known_from = known_from
             self.keep_known_from(draft)
         removed_writers = parted_mark.removed_writers + named_writers.list_removed()
-        members = [self.aggregator.member(writer) for writer in removed_writers]
-        for member in members:
+        for writer in removed_writers:
+            member = self.aggregator.member(writer)
+            decided_by = decided_by or member.terms.removed_by
             track = member.track(self.aggregator.domains.numbers[domain])
             self._withdraw_late_in(domain, track, draft)
-        deciders = [decided_by, *(member.terms.removed_by for member in members)]
         answer = EntryAnswer(
-            mark.seq,
-            mark.written_at,
-            *lowers,
-            absences,
-            next(filter(None, deciders), None),
-            returned_writers,
+            mark.seq, mark.written_at, *lowers, absences, decided_by or None, returned_writers
         )
         draft.batch.put(LedgerEntry(self.id, domain, now, answer, parted_mark.part_count))
 
@@ -562,5 +584,9 @@ class StreamState:
 def _collect_known_from(
     records: Mapping[str, MissingWriters | LateReports], name: str
 ) -> dict[str, int]:
-    times = {domain: getattr(record, name) for domain, record in records.items()}
-    return {domain: time for domain, time in times.items() if time != MIN_INT64}
+    known_from = {}
+    for domain, record in records.items():
+        time = getattr(record, name)
+        if time != MIN_INT64:
+            known_from[domain] = time
+    return known_from

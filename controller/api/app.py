@@ -109,10 +109,10 @@ async def list_controllers(controller: ControllerDep, *, check: bool = False) ->
 
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
-    found = await controller.replicas()
-    each = [ControllerAnswer(**asdict(record), buckets=count) for record, count in found]
+    replicas = await controller.replicas()
+    answers = [ControllerAnswer(**asdict(record), buckets=count) for record, count in replicas]
     risk = await controller.risk(check=check)
-    return reply(ControllersAnswer(controllers=each, risk=risk))
+    return reply(ControllersAnswer(controllers=answers, risk=risk))
 
 
 class Api(FastAPI):
@@ -126,8 +126,8 @@ class Api(FastAPI):
         with Api.describing:
             if Api.document is None:
                 Api.document = self._build_document()
-        unauthenticated: list[dict[str, Any]] = [] if self.gate.is_token_required() else [{}]
-        return Api.document | {"security": [{"token": []}, *unauthenticated]}
+        anonymous_schemes: list[dict[str, Any]] = [] if self.gate.is_token_required() else [{}]
+        return Api.document | {"security": [{"token": []}, *anonymous_schemes]}
 
     def _build_document(self) -> dict[str, Any]:
         document = add_schemas(self._describe_bodies(super().openapi()))
@@ -142,10 +142,10 @@ class Api(FastAPI):
     def _describe_bodies(self, document: dict[str, Any]) -> dict[str, Any]:
         for route in iter_route_contexts(self.routes):
             operations = document["paths"].get(route.path_format, {})
-            for each in route.dependant.dependencies if operations else ():
-                if isinstance(each.call, BodyOf):
+            for dependency in route.dependant.dependencies if operations else ():
+                if isinstance(dependency.call, BodyOf):
                     for method in route.methods or ():
-                        operations[method.lower()]["requestBody"] = each.call.describe()
+                        operations[method.lower()]["requestBody"] = dependency.call.describe()
         return document
 
 
@@ -162,7 +162,8 @@ def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
 
     The default gate admits every call except from foreign web pages.
     """
-    gate, forwarding = gate or Gate(), Forwarding(controller)
+    gate = gate or Gate()
+    forwarding = Forwarding(controller)
     return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)
 
 

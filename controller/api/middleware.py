@@ -64,7 +64,8 @@ class Middleware:
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         remote, _ = scope.get("client") or ("", 0)
-        method, path = scope["method"], scope["path"]
+        method = scope["method"]
+        path = scope["path"]
         info = RequestInfo(method, path, scope["headers"], remote, find_need(method, path))
         names = [name for name, _ in info.headers]
         if method == "CONNECT" or b"upgrade" in names:
@@ -82,16 +83,16 @@ class Middleware:
             holder = self._gate.admit(info)
             if info.need.right == "forward":
                 await self._forwarding.secret.check(info)
-        except AccessDenied as denied:
+        except AccessDenied as error:
             await read_body(receive, 0, scope)  # some clients read an answer only after sending
-            await denied.problem.send(send)
+            await error.problem.send(send)
             return
         if info.need.right == "administer":
             send = _audit_answer(send, info, holder)
-        most = _limit_body(info)
-        body = await read_body(receive, most, scope)
+        max_bytes = _limit_body(info)
+        body = await read_body(receive, max_bytes, scope)
         if body is None:
-            answer = build_problem(413, "too_large", f"the body is over {most} bytes")
+            answer = build_problem(413, "too_large", f"the body is over {max_bytes} bytes")
             await answer.with_headers(CLOSE_HEADERS).send(send)
         else:
             scope["state"]["call"] = Call(info.need.stream, holder, remote)
@@ -126,8 +127,8 @@ class Middleware:
 
     async def _answer_here(self, request: StreamRequest) -> Answer:
         if request.is_notes_call:
-            submitted = submit_notes(self._controller, request.call, request.body)
-            return await answer_submitted(self._controller, request.stream, submitted)
+            pending_answer = submit_notes(self._controller, request.call, request.body)
+            return await answer_submitted(self._controller, request.stream, pending_answer)
         marks = await answer_marks(self._controller, request)
         if marks is not None:
             return marks
@@ -150,28 +151,30 @@ def _limit_body(info: RequestInfo) -> int:
     return forwarding.MAX_FRAME if info.path == FORWARDED_PATH else MAX_BODY
 
 
-async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
-    """Return the request's body, or `None` if it has more than `most` bytes.
+async def read_body(receive: Receive, max_bytes: int, scope: Scope) -> bytes | None:
+    """Return the request's body, or `None` if it has more than `max_bytes` bytes.
 
     It reads `MOST_DROPPED` bytes of a larger body, because many clients first send all of it.
     Raises `ClientDisconnect` if the client hung up or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")
-    body, size, is_whole = bytearray(), 0, False
+    body = bytearray()
+    size = 0
+    is_whole = False
     while not is_whole and size <= MOST_DROPPED:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)
-        if size <= most:
+        if size <= max_bytes:
             body += part
         else:
             body.clear()
         is_whole = not message.get("more_body", False)
         if connection is not None:
             connection.receive_more(is_whole=is_whole)
-    return bytes(body) if size <= most else None
+    return bytes(body) if size <= max_bytes else None
 
 
 def _replay_body(body: bytes) -> Receive:
@@ -198,7 +201,7 @@ async def _wait_while_connected(connection: Connection, answering: Awaitable[Giv
                 return await answering
             finally:
                 connection.end_on_hang_up(None)
-    except TimeoutError as ended:
+    except TimeoutError as error:
         if waiting.expired():
-            raise ClientDisconnect from ended
+            raise ClientDisconnect from error
         raise

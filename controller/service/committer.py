@@ -241,14 +241,16 @@ class Committer:
     def _release(self) -> None:
         """Queue the held jobs before all others, once their streams take changes again."""
         if self._held and not self.streams.is_naming:
-            self._queue[:0], self._held = self._held, []
+            self._queue[:0] = self._held
+            self._held = []
 
     def _drain(self) -> list[Job]:
         notes = end = 0
         while end < len(self._queue) and notes < BATCH_NOTES:
             notes += self._queue[end].notes
             end += 1
-        jobs, self._queue = self._queue[:end], self._queue[end:]
+        jobs = self._queue[:end]
+        self._queue = self._queue[end:]
         self._notes_waiting -= notes
         return jobs
 
@@ -282,11 +284,14 @@ class Committer:
         started_at = perf_counter()
         with traces.commit(batch):
             await self._call_in_thread(self._store.commit, batch)
-        self._failures, self._proved_at = 0, monotonic()
+        self._failures = 0
+        self._proved_at = monotonic()
         self._metrics.count_commit(batch, perf_counter() - started_at)
         await _run_in_turn(self.streams.publish(batch))
-        for each in batch.list_puts(AppendedMark):
-            self._notifier.notify_mark(each.stream_id, each.domain, each.mark)
+        for appended_mark in batch.list_puts(AppendedMark):
+            self._notifier.notify_mark(
+                appended_mark.stream_id, appended_mark.domain, appended_mark.mark
+            )
         for (stream_id,) in batch.list_drops(StreamRecord):
             self._notifier.notify(stream_id)
         for record in batch.list_puts(StreamRecord):
@@ -303,11 +308,11 @@ class Committer:
         _refuse(jobs, fault)
         await self._reload(fault, served_ms)
 
-    async def _turn(self, known: Mapping[int, int] | None = None) -> None:
-        loaded = await self.ownership.turn(self.streams, known)
+    async def _turn(self, known_clocks: Mapping[int, int] | None = None) -> None:
+        loaded_streams = await self.ownership.turn(self.streams, known_clocks)
         self._clocks.pass_over()  # notes waited in between
-        self._intervals.begin(loaded)
-        if loaded:
+        self._intervals.begin(loaded_streams)
+        if loaded_streams:
             self._work.set()
 
     async def _turn_or_reload(self) -> None:
@@ -322,14 +327,17 @@ class Committer:
 
         Service clocks that no other process can have changed continue from `served_ms`.
         """
-        self.ready, self._refusal, self._proved_at = False, _explain(fault), -inf
+        self.ready = False
+        self._refusal = _explain(fault)
+        self._proved_at = -inf
         self.ownership.remember(self.streams)
         self._refuse_waiting(StoreUnavailable(self._refusal))
         if isinstance(fault, FINAL_FAULTS):
             raise fault
-        known: dict[int, int] = {}
+        known_clocks: dict[int, int] = {}
         if served_ms is not None and self._store.local:
-            known, self._clocks.service.now = self.streams.clocks, served_ms
+            known_clocks = self.streams.clocks
+            self._clocks.service.now = served_ms
         while not self._closing:
             self._failures += 1
             if self._failures > 1:
@@ -337,12 +345,12 @@ class Committer:
             self.streams = OwnedStreams()
             self._intervals.clear()
             try:
-                await self._turn(known)
+                await self._turn(known_clocks)
             except FINAL_FAULTS:
                 raise  # so the task ends
-            except Exception as away:  # noqa: BLE001 - nothing works without this task
-                self._refusal = _explain(away)
-                log.warning("store_unavailable", error=str(away), failures=self._failures)
+            except Exception as error:  # noqa: BLE001 - nothing works without this task
+                self._refusal = _explain(error)
+                log.warning("store_unavailable", error=str(error), failures=self._failures)
             else:
                 self.ready = True
                 self._notifier.notify_all()  # the batch may have been written
@@ -354,24 +362,28 @@ class Committer:
             self._fail(fault)
 
     def _fail(self, fault: BaseException) -> None:
-        self.ready, self.failed = False, True
+        self.ready = False
+        self.failed = True
         self.ownership.give_up()
         if isinstance(fault, StoreLost):
             self._refusal = str(fault)
             log.critical("store_lost", error=str(fault))
         elif isinstance(fault, StoreShared):
-            self.shared, self._refusal = fault, str(fault)
+            self.shared = fault
+            self._refusal = str(fault)
             log.critical("session_shared", error=str(fault))
         else:
             self._refusal = CONTROLLER_FAILED
             log.critical("committer_failed", exc_info=fault)
-        failed = StoreUnavailable("the controller failed; try again")
-        _refuse(self._running, failed)
-        self._refuse_waiting(failed)
+        refusal = StoreUnavailable("the controller failed; try again")
+        _refuse(self._running, refusal)
+        self._refuse_waiting(refusal)
 
     def _refuse_waiting(self, reason: StoreUnavailable) -> None:
         waiting = self._held + self._queue
-        self._held, self._queue, self._notes_waiting = [], [], 0
+        self._held = []
+        self._queue = []
+        self._notes_waiting = 0
         _refuse(waiting, reason)
 
     def _check_room(self, notes: int) -> None:

@@ -154,8 +154,8 @@ class Controller:
         records = await asyncio.to_thread(self._store.reading.replicas)
         alone = [Replica(self._url, __version__, SCHEMA_REVISION, None, find_zone_release())]
         leases = self.ownership.leases
-        owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
-        return [(each, owned[each.url]) for each in records or alone]
+        bucket_counts = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
+        return [(replica, bucket_counts[replica.url]) for replica in records or alone]
 
     async def risk(self, *, check: bool = False) -> str | None:
         """Return why acknowledged changes may be lost. If `check`, also look for damage."""
@@ -184,13 +184,14 @@ class Controller:
 
     def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> int:
         """Return how many were refused."""
-        refused = 0
+        refused_count = 0
         for result, count in results:
             status = "accepted"
             if isinstance(result, Refused):
-                status, refused = result.status, refused + count
+                status = result.status
+                refused_count += count
             self.metrics.notes(status).inc(count)
-        return refused
+        return refused_count
 
     async def put_stream(
         self,
@@ -202,11 +203,19 @@ class Controller:
     ) -> tuple[StreamState, bool]:
         """Return the stream and whether it is new; raises `LimitReached`."""
         validate_name("stream", name)
-        new_id, most = uuid4().hex, self.limits.streams
+        new_id = uuid4().hex
+        max_streams = self.limits.streams
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
             return operations.put(
-                streams, draft, order, name, changes, new_id=new_id, most_streams=most, log=log
+                streams,
+                draft,
+                order,
+                name,
+                changes,
+                new_id=new_id,
+                most_streams=max_streams,
+                log=log,
             )
 
         return await self._committer.submit(put)
@@ -224,8 +233,8 @@ class Controller:
         self,
         name: str,
         work: Callable[Concatenate[StreamState, Draft, Given], Outcome],
-        *given: Given.args,
-        **named: Given.kwargs,
+        *arguments: Given.args,
+        **keywords: Given.kwargs,
     ) -> tuple[StreamState, Outcome]:
         """Change a stream by `work`, such as a function of `aggregation/operations.py`.
 
@@ -235,16 +244,16 @@ class Controller:
 
         def change(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
             stream = streams.open(name)
-            return stream, work(stream, draft, *given, **named)
+            return stream, work(stream, draft, *arguments, **keywords)
 
         return await self._committer.submit(change)
 
     async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
         """Raises the same as `change` and `operations.seal`."""
-        sealed: Seal = await self._committer.submit(
+        final_seal: Seal = await self._committer.submit(
             lambda streams, draft: operations.seal(streams.open(name), draft, order, request)
         )
-        return self._committer.streams.stream(name), sealed
+        return self._committer.streams.stream(name), final_seal
 
     async def report(  # noqa: PLR0913 - the fields of a report
         self,
@@ -293,7 +302,9 @@ class Controller:
 
     def measure(self) -> Exposition:
         """Any thread may format the metrics."""
-        metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
+        metrics = self.metrics
+        streams = self._committer.streams
+        now = self._clocks.read()
         metrics.call_age.set(self._committer.call_age_s)
         metrics.show_state(ready=self._committer.is_serving, leases=self.ownership.sure_leases)
         metrics.streams.set(len(streams))

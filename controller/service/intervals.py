@@ -39,13 +39,13 @@ class Intervals:
             return False
         return True
 
-    def advance(self, draft: Draft, owned: OwnedStreams) -> None:
-        changed = owned.find_by_ids(draft.stream_ids())
-        streams = {stream.id: stream for stream in changed} | self._waiting
+    def advance(self, draft: Draft, owned_streams: OwnedStreams) -> None:
+        changed_streams = owned_streams.find_by_ids(draft.stream_ids())
+        streams = {stream.id: stream for stream in changed_streams} | self._waiting
         self._waiting = {}
         waits = []
         for stream in streams.values():
-            if not owned.is_owned(stream):
+            if not owned_streams.is_owned(stream):
                 continue
             wait = stream.advance_due(draft)
             if wait is not None:

@@ -84,8 +84,8 @@ class LeaseKeeper:
     def _renew(self) -> bool:
         try:
             is_held = self._store.renew()
-        except StoreShared as shared:
-            self._shared = shared
+        except StoreShared as shared_error:
+            self._shared = shared_error
             is_held = False
         except StoreUnavailable as error:  # the leases may last until the next try
             if not self._is_failing:

@@ -57,7 +57,8 @@ class Views:
 
         Raises `Rejected` for an empty period.
         """
-        now, trend = self._clocks.read().wall, self._get_stream(name).history(domain).trend()
+        now = self._clocks.read().wall
+        trend = self._get_stream(name).history(domain).trend()
         end = now if end is None else end
         if start is None:
             start = end if trend.first_at is None else min(trend.first_at, end)
@@ -96,7 +97,8 @@ class Views:
 
     async def changes(self, name: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""
-        stream, changes = self._get_stream(name), self._reading.changes
+        stream = self._get_stream(name)
+        changes = self._reading.changes
         return await asyncio.to_thread(changes, stream.id, before=before, limit=limit)
 
     async def segments(
@@ -107,9 +109,9 @@ class Views:
         async for _, position in iterate_in_slices(positions):
             segments.add(position)
         page = segments.page(start, limit)
-        wanted = frozenset(page)
+        wanted_segments = frozenset(page)
         async for writer, position in iterate_in_slices(positions):
-            segments.count(writer, select_named(position, wanted))
+            segments.count(writer, select_named(position, wanted_segments))
         return [segments.row(segment) for segment in page]
 
     async def overview(
@@ -120,29 +122,33 @@ class Views:
         If other controllers own streams, all are sorted by name, so all controllers return the same
         order.
         """
-        streams, now = self._get_owned(), self._clocks.read()
-        others = await self._list_unowned(streams, is_shown)
-        ranks, conditions = [rank_by_name(name) for name in others], Counter[str]()
-        owned: dict[str, StreamState] = {}
+        streams = self._get_owned()
+        now = self._clocks.read()
+        unowned_names = await self._list_unowned(streams, is_shown)
+        ranks = [rank_by_name(name) for name in unowned_names]
+        conditions = Counter[str]()
+        owned_streams: dict[str, StreamState] = {}
         async for stream in iterate_in_slices([*streams]):
             if is_shown(name := stream.record.name):
-                rank, condition = rank_stream(stream, now, "name" if others else sort)
-                owned[name] = stream
+                rank, condition = rank_stream(stream, now, "name" if unowned_names else sort)
+                owned_streams[name] = stream
                 ranks.append(rank)
                 conditions[condition] += 1
-        names = [rank[-1] for rank in nsmallest(start + limit, ranks)[start:]]
+        names = [rank.name for rank in nsmallest(start + limit, ranks)[start:]]
         known_rows = [
-            build_stream_row(owned[name], now)
+            build_stream_row(owned_streams[name], now)
             async for name in iterate_in_slices(names)
-            if name in owned
+            if name in owned_streams
         ]
-        if unknown := [name for name in names if name not in owned]:
+        if unknown := [name for name in names if name not in owned_streams]:
             summaries = await asyncio.to_thread(self._reading.summaries, unknown)
-            known_rows += [build_summary_row(each, now.wall) for each in summaries]
+            known_rows += [build_summary_row(summary, now.wall) for summary in summaries]
         rows = {row.name: row for row in known_rows}
         next_start = start + limit if len(ranks) > start + limit else None
-        shown = [rows[name] for name in names if name in rows]  # others were just removed
-        return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, next_start)
+        shown_rows = [rows[name] for name in names if name in rows]  # others were just removed
+        return OverviewPage(
+            now.wall, len(ranks), len(unowned_names), conditions, shown_rows, next_start
+        )
 
     async def _list_unowned(
         self, streams: OwnedStreams, is_shown: Callable[[str], bool]

@@ -75,10 +75,11 @@ def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> bool:
     for stream in streams.changeable:
         if not stream.is_silence_over(draft.moment):
             continue
-        writers, name = stream.exclude_silent_writers(draft), stream.record.name
+        writers = stream.exclude_silent_writers(draft)
+        name = stream.record.name
         if len(writers) > MOST_LOGGED:
-            named = writers[:MOST_LOGGED]
-            log.warning("writers_excluded", stream=name, count=len(writers), among_them=named)
+            names = writers[:MOST_LOGGED]
+            log.warning("writers_excluded", stream=name, count=len(writers), among_them=names)
             continue
         for writer in writers:
             log.warning("writer_excluded", stream=name, writer=writer)
@@ -88,7 +89,8 @@ def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> bool:
 def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams.changeable:
         if _has_silent_readers(stream, draft.moment):
-            now, timeout_ms = stream.served_ms(draft.moment), stream.settings.reader_timeout_ms
+            now = stream.served_ms(draft.moment)
+            timeout_ms = stream.settings.reader_timeout_ms
             for group, reader in stream.groups.time_out(timeout_ms, draft, now=now):
                 log.warning(
                     "reader_timed_out", stream=stream.record.name, group=group, reader=reader
@@ -102,7 +104,8 @@ def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
 
 def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams.changeable:
-        now, retention_ms = stream.served_ms(draft.moment), stream.settings.mark_retention_ms
+        now = stream.served_ms(draft.moment)
+        retention_ms = stream.settings.mark_retention_ms
         for group in stream.groups.forget_unused(retention_ms, draft, now=now):
             log.info("reader_group_forgotten", stream=stream.record.name, group=group)
 

@@ -35,7 +35,8 @@ InThread = Callable[..., Coroutine[Any, Any, Any]]
 
 log = structlog.get_logger()
 
-TURN_MS, HURRY_MS = 1000, 100
+TURN_MS = 1000
+HURRY_MS = 100
 
 
 class Share(NamedTuple):
@@ -134,7 +135,9 @@ class Ownership:
     def remember(self, streams: Iterable[StreamState]) -> None:
         for stream in streams:
             lasts = {domain: history.last for domain, history in stream.histories.items()}
-            self._last_marks[stream.id] = {d: _drop_cut(mark) for d, mark in lasts.items() if mark}
+            self._last_marks[stream.id] = {
+                domain: _drop_cut(mark) for domain, mark in lasts.items() if mark
+            }
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now."""
@@ -156,21 +159,22 @@ class Ownership:
                 await self._changed.wait()
 
     async def turn(
-        self, owned: OwnedStreams, known: Mapping[int, int] | None = None
+        self, owned_streams: OwnedStreams, known_clocks: Mapping[int, int] | None = None
     ) -> list[StreamState]:
         """Reach this controller's share, and return the streams that were loaded.
 
-        Service clocks in `known` are not read again. After `StoreUnavailable`, `owned` must not be
-        used.
+        Service clocks in `known_clocks` are not read again. After `StoreUnavailable`,
+        `owned_streams` must not be used.
         """
         now = self._clocks.read()
-        self._turned_at, self._is_urgent = now.steady, False
-        if owned.clocks and not self._store.local:
-            clocks = owned.clocks_at(now)
+        self._turned_at = now.steady
+        self._is_urgent = False
+        if owned_streams.clocks and not self._store.local:
+            clocks = owned_streams.clocks_at(now)
             await self._in_thread(self._store.commit, ChangeSet(*clocks))
-            owned.keep_stored(clocks)
+            owned_streams.keep_stored(clocks)
         if self._is_leaving and not self._has_left:
-            self._drop_outside(owned, frozenset())
+            self._drop_outside(owned_streams, frozenset())
             await self._in_thread(self._store.leave)
             self._has_left = True
         leases, is_renewed = await self._in_thread(self._keeper.heartbeat)
@@ -178,45 +182,47 @@ class Ownership:
             self.extend_leases(now.steady)
         if not self._store.local:
             self._keeper.start()  # before it loads the streams
-        owned.buckets = leases.buckets
+        owned_streams.buckets = leases.buckets
         todo = Share() if self._has_left else find_share(leases, self._clocks.chance)
         mine = leases.mine - todo.release
-        self._drop_outside(owned, mine)
+        self._drop_outside(owned_streams, mine)
         if todo.release:
             await self._in_thread(self._store.release, todo.release)
         if todo.acquire:
             mine |= await self._in_thread(self._store.acquire, todo.acquire)
-        loaded = await self._load(owned, mine - owned.clocks.keys(), known or {})
+        loaded_streams = await self._load(
+            owned_streams, mine - owned_streams.clocks.keys(), known_clocks or {}
+        )
         self._set_leases(Leases(leases.buckets, mine, leases.others, leases.replicas))
-        return loaded
+        return loaded_streams
 
-    def _drop_outside(self, owned: OwnedStreams, mine: frozenset[int]) -> None:
-        dropped = owned.clocks.keys() - mine
-        streams = owned.drop_outside(mine)
+    def _drop_outside(self, owned_streams: OwnedStreams, mine: frozenset[int]) -> None:
+        dropped_buckets = owned_streams.clocks.keys() - mine
+        streams = owned_streams.drop_outside(mine)
         self.remember(streams)
         for stream in streams:
             self._notifier.notify(stream.id)
-        if dropped:
-            log.info("buckets_released", count=len(dropped), left=len(mine))
+        if dropped_buckets:
+            log.info("buckets_released", count=len(dropped_buckets), left=len(mine))
 
     async def _load(
-        self, owned: OwnedStreams, buckets: frozenset[int], known: Mapping[int, int]
+        self, owned_streams: OwnedStreams, buckets: frozenset[int], known_clocks: Mapping[int, int]
     ) -> list[StreamState]:
         if not buckets:
             return []
         streams: list[StreamState] = await self._in_thread(
-            load, self._store, buckets, owned.buckets
+            load, self._store, buckets, owned_streams.buckets
         )
         clocks = await self._in_thread(self._store.clocks)
         for stream in streams:
             # clocks are stored once a second, so a stream may be ahead
-            bucket = bucket_of(stream.record.name, owned.buckets)
+            bucket = bucket_of(stream.record.name, owned_streams.buckets)
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
         await self._report_lost_marks(streams)  # last, because it clears the remembered marks
         service = self._clocks.read().service
-        ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
+        ahead = {bucket: known_clocks.get(bucket, clocks[bucket] - service) for bucket in buckets}
         stored_clocks = {bucket: clocks[bucket] for bucket in buckets}
-        owned.add_buckets(ahead, stored_clocks, streams)
+        owned_streams.add_buckets(ahead, stored_clocks, streams)
         if not self._store.local:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams
@@ -227,21 +233,27 @@ class Ownership:
         The database is then a restored copy or a lagging standby, and the next marks reuse seqs
         that readers know.
         """
-        now, changes = self._clocks.read(), []
-        known = [(each, self._last_marks.get(each.id, {})) for each in streams]
-        for stream, lasts in known:
+        now = self._clocks.read()
+        changes = []
+        last_marks = [(stream, self._last_marks.get(stream.id, {})) for stream in streams]
+        for stream, lasts in last_marks:
             for domain, last in lasts.items():
-                shown, stored = last.seq, self._find_last_stored(stream, domain, last)
-                if stored < shown:
-                    stream.lost_marks += shown - stored
-                    was, became = ({"domain": domain, "seq": seq} for seq in (shown, stored))
-                    at = now.wall, stream.served_ms(now)
-                    changes.append(Change(stream.id, *at, "went_back", None, was, became))
+                shown_seq = last.seq
+                stored_seq = self._find_last_stored(stream, domain, last)
+                if stored_seq < shown_seq:
+                    stream.lost_marks += shown_seq - stored_seq
+                    was, became = (
+                        {"domain": domain, "seq": seq} for seq in (shown_seq, stored_seq)
+                    )
+                    moments = now.wall, stream.served_ms(now)
+                    changes.append(Change(stream.id, *moments, "went_back", None, was, became))
                     name = stream.record.name
-                    log.error("went_back", stream=name, domain=domain, shown=shown, found=stored)
+                    log.error(
+                        "went_back", stream=name, domain=domain, shown=shown_seq, found=stored_seq
+                    )
         if changes:
             await self._in_thread(self._store.commit, ChangeSet(*changes))
-        for stream, _ in known:
+        for stream, _ in last_marks:
             self._last_marks.pop(stream.id, None)
 
     @staticmethod
@@ -255,7 +267,8 @@ class Ownership:
 
     def _set_leases(self, leases: Leases) -> None:
         if leases != self.leases:
-            self.leases, self._has_free_buckets = leases, bool(leases.free)
+            self.leases = leases
+            self._has_free_buckets = bool(leases.free)
             self._changed.set()
             self._changed = asyncio.Event()
 

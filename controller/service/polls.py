@@ -55,7 +55,7 @@ class LongPollNotifier:
     def __len__(self) -> int:
         return self._count
 
-    async def wait(self, awaited: AwaitedMark, seconds: float) -> bool:
+    async def wait(self, awaited_mark: AwaitedMark, seconds: float) -> bool:
         """Wait for a mark, or return false after `seconds` or at shutdown.
 
         The caller must not await between reading the marks and this call, or it may miss a mark.
@@ -63,26 +63,26 @@ class LongPollNotifier:
         if self._shut_down:
             return False
         loop = asyncio.get_running_loop()
-        woken: asyncio.Future[bool] = loop.create_future()
+        future: asyncio.Future[bool] = loop.create_future()
         ending = self._find_ending(loop, seconds)
-        ending.add(woken)
-        poll = awaited.least, next(self._numbers), woken
-        queues = self._waiting.setdefault(awaited.stream_id, defaultdict(list))
-        insort(queues[awaited.domain, awaited.field], poll)
+        ending.add(future)
+        poll = awaited_mark.least, next(self._numbers), future
+        queues = self._waiting.setdefault(awaited_mark.stream_id, defaultdict(list))
+        insort(queues[awaited_mark.domain, awaited_mark.field], poll)
         self._count += 1
         try:
-            return await woken and not self._shut_down
+            return await future and not self._shut_down
         finally:
-            ending.discard(woken)
-            self._forget(awaited, poll)
+            ending.discard(future)
+            self._forget(awaited_mark, poll)
 
     def notify_mark(self, stream_id: str, domain: str, mark: Mark) -> None:
         queues = self._waiting.get(stream_id, NO_POLLS)
         for field, value in (("seq", mark.seq), ("lower", mark.lower)):
             if queue := queues.get((domain, field)):
-                answered = bisect_left(queue, (value + 1,))
-                self._wake(queue[:answered])
-                del queue[:answered]
+                count = bisect_left(queue, (value + 1,))
+                self._wake(queue[:count])
+                del queue[:count]
 
     def notify(self, stream_id: str) -> None:
         for queue in self._waiting.pop(stream_id, {}).values():
@@ -100,15 +100,15 @@ class LongPollNotifier:
         self, loop: asyncio.AbstractEventLoop, seconds: float
     ) -> set[asyncio.Future[bool]]:
         """Return the polls that time out together."""
-        at = ceil((loop.time() + seconds) / TOGETHER_S)
-        if at not in self._endings:  # a timer for each would take 5 % of the time
-            self._endings[at] = set()
-            loop.call_at(at * TOGETHER_S, self._end, at)
-        return self._endings[at]
+        slot = ceil((loop.time() + seconds) / TOGETHER_S)
+        if slot not in self._endings:  # a timer for each would take 5 % of the time
+            self._endings[slot] = set()
+            loop.call_at(slot * TOGETHER_S, self._end, slot)
+        return self._endings[slot]
 
-    def _end(self, at: int) -> None:
-        for woken in self._endings.pop(at):
-            _resolve(woken, came=False)
+    def _end(self, slot: int) -> None:
+        for future in self._endings.pop(slot):
+            _resolve(future, came=False)
 
     def _wake(self, polls: Iterable[_Poll]) -> None:
         is_waking = bool(self._due)
@@ -118,20 +118,20 @@ class LongPollNotifier:
 
     def _wake_some(self) -> None:
         for _ in range(min(WOKEN_AT_A_TIME, len(self._due))):
-            *_, woken = self._due.popleft()
-            _resolve(woken, came=True)
+            *_, future = self._due.popleft()
+            _resolve(future, came=True)
         if self._due:
             asyncio.get_running_loop().call_soon(self._wake_some)
 
-    def _forget(self, awaited: AwaitedMark, poll: _Poll) -> None:
+    def _forget(self, awaited_mark: AwaitedMark, poll: _Poll) -> None:
         self._count -= 1
-        queues = self._waiting.get(awaited.stream_id, NO_POLLS)
-        queue = queues.get((awaited.domain, awaited.field), [])
-        at = bisect_left(queue, poll)
-        if queue[at : at + 1] == [poll]:
-            del queue[at]
+        queues = self._waiting.get(awaited_mark.stream_id, NO_POLLS)
+        queue = queues.get((awaited_mark.domain, awaited_mark.field), [])
+        index = bisect_left(queue, poll)
+        if queue[index : index + 1] == [poll]:
+            del queue[index]
         if not any(queues.values()):
-            self._waiting.pop(awaited.stream_id, None)
+            self._waiting.pop(awaited_mark.stream_id, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,11 @@ class LongPolls:
         limits: Limits,
         metrics: Metrics,
     ) -> None:
-        self._stream, self._now = stream, now
+        self._stream = stream
+        self._now = now
         self._notifier = notifier
-        self._most, self._waiting = limits.long_polls, 0
+        self._most = limits.long_polls
+        self._waiting = 0
         self._metrics = metrics
 
     def __len__(self) -> int:
@@ -178,30 +180,30 @@ class LongPolls:
             stream = self._stream(name)
             history = stream.history(domain)
             is_over = history.last_seq != after or stream.final_cut is not None
-            awaited = _build_awaited(stream, domain, "seq", after + 1)
-            if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
-                running = stream.aggregator.domains[awaited.domain]
+            awaited_mark = _build_awaited(stream, domain, "seq", after + 1)
+            if is_over or not await self._wait_for_mark(awaited_mark, deadline, is_admin=is_admin):
+                running = stream.aggregator.domains[awaited_mark.domain]
                 return NewMarks(stream, history, running.is_quiet)
 
     async def wait_for_verdict(
-        self, name: str, asked: Requirement, time: int, *, is_admin: bool = False
+        self, name: str, requirement: Requirement, time: int, *, is_admin: bool = False
     ) -> None:
         """Wait up to `wait_ms` while new marks may change the verdict on `time`.
 
         Also raises `ImplausibleTime`.
         """
-        deadline = monotonic() + asked.wait_ms / 1000
+        deadline = monotonic() + requirement.wait_ms / 1000
         while True:
             stream = self._stream(name)
-            vouching = Vouching(View.of(stream, self._now(), asked.domain))
-            check(vouching, asked)
-            verdict = judge_time(vouching, asked, time)
+            vouching = Vouching(View.of(stream, self._now(), requirement.domain))
+            check(vouching, requirement)
+            verdict = judge_time(vouching, requirement, time)
             next_seq = vouching.history.last_seq + 1
-            awaited = _build_awaited(stream, asked.domain, "seq", next_seq)
+            awaited_mark = _build_awaited(stream, requirement.domain, "seq", next_seq)
             if verdict.mark is None:
-                awaited = _build_awaited(stream, asked.domain, "lower", time)
+                awaited_mark = _build_awaited(stream, requirement.domain, "lower", time)
             is_over = not verdict.awaits_mark or stream.final_cut is not None
-            if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
+            if is_over or not await self._wait_for_mark(awaited_mark, deadline, is_admin=is_admin):
                 return
 
     async def windows(  # noqa: PLR0913 - the parts of a request
@@ -232,16 +234,16 @@ class LongPolls:
             first = [*islice(complete, 1)]
             is_over = first or stream.final_cut is not None
             if after is None:
-                awaited = _build_awaited(stream, domain, "seq", history.last_seq + 1)
+                awaited_mark = _build_awaited(stream, domain, "seq", history.last_seq + 1)
             else:
-                awaited = _build_awaited(
+                awaited_mark = _build_awaited(
                     stream, domain, "lower", tiling.end_of(tiling.first_start(after))
                 )
-            if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
+            if is_over or not await self._wait_for_mark(awaited_mark, deadline, is_admin=is_admin):
                 return stream, chain(first, complete)
 
     async def _wait_for_mark(
-        self, awaited: AwaitedMark, deadline: float, *, is_admin: bool
+        self, awaited_mark: AwaitedMark, deadline: float, *, is_admin: bool
     ) -> bool:
         seconds = deadline - monotonic()
         if seconds <= 0:
@@ -250,17 +252,17 @@ class LongPolls:
             raise self._metrics.overload(f"{self._waiting} long polls wait already; try again")
         self._waiting += 1
         try:
-            return await self._notifier.wait(awaited, seconds)
+            return await self._notifier.wait(awaited_mark, seconds)
         finally:
             self._waiting -= 1
 
 
 def _build_awaited(
-    stream: StreamState, domain: str | None, field: Literal["seq", "lower"], least: int
+    stream: StreamState, domain: str | None, field: Literal["seq", "lower"], min_value: int
 ) -> AwaitedMark:
-    return AwaitedMark(stream.id, stream.settings.domain_or_default(domain), field, least)
+    return AwaitedMark(stream.id, stream.settings.domain_or_default(domain), field, min_value)
 
 
-def _resolve(woken: asyncio.Future[bool], *, came: bool) -> None:
-    if not woken.done():
-        woken.set_result(came)
+def _resolve(future: asyncio.Future[bool], *, came: bool) -> None:
+    if not future.done():
+        future.set_result(came)

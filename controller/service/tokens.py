@@ -50,7 +50,8 @@ class Credential(NamedTuple):
 def mint(
     grant: Grant, *, label: str, now_ms: int, lifetime_ms: int | None
 ) -> tuple[str, TokenRecord]:
-    token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(SECRET_BYTES)
+    token_id = secrets.token_hex(6)
+    secret = secrets.token_urlsafe(SECRET_BYTES)
     record = TokenRecord(
         id=token_id,
         digest=sha256(secret.encode()).hexdigest(),
@@ -121,10 +122,10 @@ class TokenCache:
         """
         if len(authorization) > LONGEST_HEADER:
             return None
-        known = self._known
-        holder = known.holders.get(authorization)
+        known_tokens = self._known
+        holder = known_tokens.holders.get(authorization)
         if holder is None:
-            holder = self._find_holder(known, authorization)
+            holder = self._find_holder(known_tokens, authorization)
         if holder is None or self._wall_ms() >= holder.until_ms:
             return None
         return holder
@@ -160,19 +161,21 @@ class TokenCache:
                 self._failing = True
 
     @staticmethod
-    def _find_holder(known: KnownTokens, authorization: bytes) -> Holder | None:
-        sent = parse_credential(authorization)
-        if sent is None:
+    def _find_holder(known_tokens: KnownTokens, authorization: bytes) -> Holder | None:
+        credential = parse_credential(authorization)
+        if credential is None:
             return None
-        record = known.records.get(sent.token_id)
+        record = known_tokens.records.get(credential.token_id)
         # constant time does not reveal a partial match
-        matches = hmac.compare_digest(sent.digest, record.digest if record else UNKNOWN_DIGEST)
+        matches = hmac.compare_digest(
+            credential.digest, record.digest if record else UNKNOWN_DIGEST
+        )
         if not matches or record is None or record.revoked_at is not None:
             return None
         until_ms = NEVER_EXPIRES if record.expires_at is None else record.expires_at
         label = format_line(record.label, LABEL_LENGTH)
         holder = Holder(record.id, Grant.from_json(record.scopes), until_ms, label)
-        if len(known.holders) >= MOST_SPELLINGS:
-            known.holders.clear()
-        known.holders[authorization] = holder
+        if len(known_tokens.holders) >= MOST_SPELLINGS:
+            known_tokens.holders.clear()
+        known_tokens.holders[authorization] = holder
         return holder

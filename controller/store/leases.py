@@ -168,20 +168,22 @@ class LeaseSession:
             holder.session.execute(CHECK_SESSION, holder.parameters)
             holder.session.execute(_END_SILENT_SESSIONS, {**_LOCK_NUMBERS, **silence})
             owners = holder.session.execute(_SELECT_OWNERS, _LOCK_NUMBERS)
-        mine, others, replicas = set(), {}, 0
+        mine = set()
+        other_owners = {}
+        replicas = 0
         is_live = self._left
-        for bucket, own, url in owners:
+        for bucket, is_own, url in owners:
             if bucket < 0:
                 replicas += 1
-                is_live = is_live or own
-            elif own:
+                is_live = is_live or is_own
+            elif is_own:
                 mine.add(bucket)
             else:
-                others[bucket] = url or ""
+                other_owners[bucket] = url or ""
         if not is_live:
             self._lost = holder
             raise StoreUnavailable(_SESSION_LOST)
-        return Leases(buckets, frozenset(mine), others, replicas)
+        return Leases(buckets, frozenset(mine), other_owners, replicas)
 
     def renew(self) -> bool:
         """Renew the leases in another session, or return false if this one has lost its locks.
@@ -195,9 +197,9 @@ class LeaseSession:
             return False
         with self._renewing_lock:
             renewing = self._open_renewing()
-            renewed = renewing.execute(_RENEW_LEASES, holder.parameters).fetchone()
-        if renewed is not None:
-            (is_same_session,) = renewed
+            row = renewing.execute(_RENEW_LEASES, holder.parameters).fetchone()
+        if row is not None:
+            (is_same_session,) = row
             if is_same_session:
                 raise StoreShared
             return True
@@ -206,11 +208,13 @@ class LeaseSession:
         return self._left
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        session, parameters = self.session(), {**self.parameters, "buckets": sorted(buckets)}
+        session = self.session()
+        parameters = {**self.parameters, "buckets": sorted(buckets)}
         return frozenset(number for (number,) in session.execute(_ACQUIRE_BUCKETS, parameters))
 
     def release(self, buckets: Iterable[int]) -> None:
-        session, parameters = self.session(), {**self.parameters, "buckets": sorted(buckets)}
+        session = self.session()
+        parameters = {**self.parameters, "buckets": sorted(buckets)}
         session.execute(_RELEASE_BUCKETS, parameters)
 
     def leave(self) -> None:

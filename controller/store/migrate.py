@@ -35,9 +35,9 @@ from noted_time.installation import name_program
 PACKAGE_DIRECTORY = Path(__file__).parents[1]
 # in a wheel inside the package, in a clone next to it
 MIGRATIONS_DIRECTORY = next(
-    each
-    for each in (PACKAGE_DIRECTORY / "migrations", PACKAGE_DIRECTORY.with_name("migrations"))
-    if each.is_dir()
+    directory
+    for directory in (PACKAGE_DIRECTORY / "migrations", PACKAGE_DIRECTORY.with_name("migrations"))
+    if directory.is_dir()
 )
 
 LOCK_MS = 1000  # controllers wait behind a migration that waits for a table
@@ -88,10 +88,10 @@ def is_new(url: str) -> bool:
 
 
 def create_if_new(url: str) -> bool:
-    created = is_new(url)
-    if created:
+    is_created = is_new(url)
+    if is_created:
         migrate(url)
-    return created
+    return is_created
 
 
 def migrate(url: str) -> None:
@@ -137,18 +137,18 @@ def _check_tables(url: str, connection: Connection) -> None:
 
 def _check_other_revision(url: str, revision: str, connection: Connection) -> None:
     """Raise `WrongSchema` unless this code works with the revision of another version."""
-    at = f"the schema of {_hide_password(url)} is at {revision}"
+    why = f"the schema of {_hide_password(url)} is at {revision}"
     if revision < FIRST_REVISION:
         raise WrongSchema(
-            f"{at}, of a version before the first release, and cannot be migrated: {NO_MIGRATION}",
+            f"{why}, of a version before the first release, and cannot be migrated: {NO_MIGRATION}",
             revision,
         )
     if revision < SCHEMA_REVISION:
-        raise WrongSchema(f"{at}, older than {SCHEMA_REVISION}: {_name_migrate(url)}", revision)
+        raise WrongSchema(f"{why}, older than {SCHEMA_REVISION}: {_name_migrate(url)}", revision)
     oldest = connection.exec_driver_sql(SELECT_OLDEST_REVISION).scalar()
     if not is_compatible(oldest):
         raise WrongSchema(
-            f"{at}, newer than {SCHEMA_REVISION}: install the noted-time that created it, or any "
+            f"{why}, newer than {SCHEMA_REVISION}: install the noted-time that created it, or any "
             f"version from revision {oldest or revision} on",
             revision,
         )

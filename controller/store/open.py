@@ -43,8 +43,8 @@ def open_checked_store(url: str) -> Store:
 def open_tokens(url: str) -> Tokens:
     check(url)
     if is_postgres(url):
-        shared = create_postgres_engine(url)
-        return Tokens(shared, shared)
+        shared_engine = create_postgres_engine(url)
+        return Tokens(shared_engine, shared_engine)
     engine = create_sqlite_engine(parse_file(url))
     return Tokens(engine, create_writing_engine(engine))
 

@@ -163,8 +163,9 @@ class Store(Reading, Protocol):
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
     """Raise `MarkConflict` at the first mark that does not follow the last one."""
     seqs = dict(last)
-    for appended in marks:
-        chain, seq = (appended.stream_id, appended.domain), appended.mark.seq
+    for appended_mark in marks:
+        chain = (appended_mark.stream_id, appended_mark.domain)
+        seq = appended_mark.mark.seq
         if seq != seqs.get(chain, 0) + 1:
             raise MarkConflict(*chain, seq)
         seqs[chain] = seq
@@ -179,8 +180,8 @@ class StoreUnavailable(NotedTimeError):
 class StoreDamaged(StoreUnavailable):
     """The stored data is not the data that was written."""
 
-    def __init__(self, what: str, fault: str) -> None:
-        super().__init__(f"{what} is {fault}: restore the database from a backup")
+    def __init__(self, damaged_part: str, fault: str) -> None:
+        super().__init__(f"{damaged_part} is {fault}: restore the database from a backup")
 
 
 class StoreLost(StoreUnavailable):

@@ -178,8 +178,8 @@ class PostgresStore(SqlStore):
         with self._convert_errors():
             session = self._session.session()
             check_writable(session)
-            own = session.execute(_SELECT_REVISION, self._session.parameters)
-            (revision,) = own.fetchone() or (None,)
+            cursor = session.execute(_SELECT_REVISION, self._session.parameters)
+            (revision,) = cursor.fetchone() or (None,)
             check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:

@@ -47,7 +47,8 @@ from noted_time.values import Conflict, Mark, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 
-_STREAM, _MARK = RECORD_TABLES[StreamRecord], RECORD_TABLES[AppendedMark]
+_STREAM = RECORD_TABLES[StreamRecord]
+_MARK = RECORD_TABLES[AppendedMark]
 
 _CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
@@ -101,14 +102,15 @@ class SqlReading:
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
         """Read scale events after the marks, so all that precede a mark are included."""
         column = _STREAM.c.name
-        named = column.in_(names)
+        has_name = column.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
-            stream_rows = connection.execute(select(_STREAM).where(named).order_by(column))
+            stream_rows = connection.execute(select(_STREAM).where(has_name).order_by(column))
             records = [rows.decode_row(StreamRecord, row) for row in stream_rows]
             marks = _read_last_marks(connection, records)
-            scales = _read_scales(connection, named)
+            scales = _read_scales(connection, has_name)
         return [
-            StreamSummary(each, marks.get(each.id, {}), scales.get(each.id, ())) for each in records
+            StreamSummary(record, marks.get(record.id, {}), scales.get(record.id, ()))
+            for record in records
         ]
 
     def load(self, kind: type[R], stream_id: str) -> list[R]:
@@ -125,8 +127,8 @@ class SqlReading:
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
         columns = RECORD_TABLES[LedgerEntry].c
-        later = columns.seq < after if newest_first and after else columns.seq > after
-        chain = _select_all(LedgerEntry, stream_id).where(columns.domain == domain, later)
+        is_following = columns.seq < after if newest_first and after else columns.seq > after
+        chain = _select_all(LedgerEntry, stream_id).where(columns.domain == domain, is_following)
         if newest_first:
             chain = chain.order_by(None).order_by(columns.seq.desc())
         return [rows.decode_row(LedgerEntry, row) for row in self._rows(chain.limit(limit))]
@@ -146,8 +148,8 @@ class SqlReading:
         number = RECORD_TABLES[Change].c.number
         page = _select_all(Change, stream_id).order_by(None).order_by(number.desc()).limit(limit)
         page = page if before is None else page.where(number < before)
-        found = self._rows(page)
-        return [replace(rows.decode_row(Change, row), number=row.number) for row in found]
+        change_rows = self._rows(page)
+        return [replace(rows.decode_row(Change, row), number=row.number) for row in change_rows]
 
     def replicas_secret(self) -> bytes:
         columns = secret.c
@@ -179,8 +181,8 @@ class SqlReading:
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
         with self._convert_errors(), self._connect_to_scan() as connection:
-            streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            with streamed.execute(query) as cursor:  # closed, even if the caller stops early
+            scan = connection.execution_options(yield_per=ROWS_AT_A_TIME)
+            with scan.execute(query) as cursor:  # closed, even if the caller stops early
                 yield from cursor
 
     @contextmanager
@@ -195,8 +197,8 @@ class SqlReading:
             raise build_unavailable(error, self._reading) from error
 
 
-def build_unavailable(error: Exception, engine: Engine, what: str = "") -> StoreUnavailable:
-    """Return the error for the caller; `what` begins its sentence."""
+def build_unavailable(error: Exception, engine: Engine, beginning: str = "") -> StoreUnavailable:
+    """Return the error for the caller; `beginning` begins its sentence."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     # text that is not UTF-8 has no code
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
@@ -216,14 +218,16 @@ def build_unavailable(error: Exception, engine: Engine, what: str = "") -> Store
     if is_foreign or state in _POOLER_STATES:
         return StoreShared()
     has_answered = state is not None or isinstance(cause, sqlite3.Error) or "FATAL:" in str(cause)
-    if not what:
-        what = "the database reports an error" if has_answered else "the database did not answer"
+    if not beginning:
+        beginning = (
+            "the database reports an error" if has_answered else "the database did not answer"
+        )
     diagnosis = getattr(cause, "diag", None)
     text = (diagnosis and diagnosis.message_primary) or str(cause)  # no statement, no values
     why = " ".join(text.split())
     if code == sqlite3.SQLITE_CANTOPEN:
         why += ": create its directory, or let the controller write to it"
-    return StoreUnavailable(f"{what}: {why}")
+    return StoreUnavailable(f"{beginning}: {why}")
 
 
 def is_schema_error(cause: BaseException | None) -> bool:
@@ -247,7 +251,7 @@ def _read_last_marks(
     tails: list[Row[Any]] = []
     if connection.dialect.name == "postgresql":
         lists = {
-            "stream_ids": [each for each, _ in chains],
+            "stream_ids": [stream_id for stream_id, _ in chains],
             "domains": [domain for _, domain in chains],
         }
         tails += connection.execute(_TAIL_OF_ALL, lists)
@@ -256,15 +260,17 @@ def _read_last_marks(
             tails += connection.execute(_TAIL_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
     for _, tail in groupby(tails, itemgetter(0, 1)):
-        each = rows.decode_last_mark(list(tail))
-        marks.setdefault(each.stream_id, {})[each.domain] = each.mark
+        last_mark = rows.decode_last_mark(list(tail))
+        marks.setdefault(last_mark.stream_id, {})[last_mark.domain] = last_mark.mark
     return marks
 
 
-def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
+def _read_scales(
+    connection: Connection, has_name: ColumnElement[bool]
+) -> dict[str, list[ScaleEvent]]:
     table = RECORD_TABLES[StoredScale]
     scales: dict[str, list[ScaleEvent]] = {}
-    events = select(table).join(_STREAM).where(named).order_by(table.c.seq)
+    events = select(table).join(_STREAM).where(has_name).order_by(table.c.seq)
     for row in connection.execute(events):
         scales.setdefault(row.stream_id, []).append(rows.decode_row(StoredScale, row).event)
     return scales
@@ -275,9 +281,11 @@ def _tail(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a colum
     mark = _MARK
     base = mark.alias("base")
     of_chain = base.c.stream_id == stream_id, base.c.domain == domain, base.c.whole
-    whole = select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()
+    last_whole_seq = (
+        select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()
+    )
     chain = mark.c.stream_id == stream_id, mark.c.domain == domain
-    return select(mark).where(*chain, mark.c.seq >= whole)
+    return select(mark).where(*chain, mark.c.seq >= last_whole_seq)
 
 
 def _tail_of_all() -> Select[Any]:

@@ -92,7 +92,7 @@ def decode_row(kind: type[R], row: Sequence[Any]) -> R:
 
 def _encode_writers(entry: LedgerEntry) -> LedgerEntry:
     """Encode each writer separately, so that the event loop is not blocked."""
-    writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.answer.writers])
+    writers: Any = tuple([msgspec.Raw(encode(writer)) for writer in entry.answer.writers])
     return replace(entry, answer=replace(entry.answer, writers=writers))
 
 
@@ -116,21 +116,21 @@ def encode_members(members: Iterable[StoredMember]) -> Iterator[Values]:
     """Sort rows to write pages in order, and so that overlapping batches cannot deadlock."""
     # a combined key would hold the interpreter's lock longer
     by_writer = sorted(members, key=attrgetter("member.writer"))
-    for stored in sorted(by_writer, key=attrgetter("stream_id")):
-        each = stored.member
-        others = _others_of(each)
+    for stored_member in sorted(by_writer, key=attrgetter("stream_id")):
+        member = stored_member.member
+        other_values = _others_of(member)
         yield (
-            stored.stream_id,
-            each.writer,
-            each.state,
-            encode(each.position).decode(),
-            encode(each.times).decode(),
-            encode(each.max_times).decode(),
-            each.noted_served_ms,
-            each.changed_served_ms,
-            each.sequence,
-            each.heard_at,
-            None if others == _OTHER_DEFAULTS else encode(_Others(*others)).decode(),
+            stored_member.stream_id,
+            member.writer,
+            member.state,
+            encode(member.position).decode(),
+            encode(member.times).decode(),
+            encode(member.max_times).decode(),
+            member.noted_served_ms,
+            member.changed_served_ms,
+            member.sequence,
+            member.heard_at,
+            None if other_values == _OTHER_DEFAULTS else encode(_Others(*other_values)).decode(),
         )
 
 
@@ -139,9 +139,9 @@ def decode_member(row: Sequence[Any]) -> MemberRecord:
 
 
 def _decode_member(row: Sequence[Any]) -> MemberRecord:
-    _, writer, state, position, times, max_times, *counts, others = row
+    _, writer, state, position, times, max_times, *counts, other_text = row
     noted_served_ms, changed_served_ms, sequence, heard_at = counts
-    rest = msgspec.structs.astuple(_others(others)) if others else _OTHER_DEFAULTS
+    rest = msgspec.structs.astuple(_others(other_text)) if other_text else _OTHER_DEFAULTS
     return MemberRecord(
         writer=writer,
         state=state,
@@ -186,22 +186,26 @@ def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int
     """Return the tail with the next mark, and the offsets in its row (all if the cost is 0)."""
     offsets = mark.cut.offsets
     if before is not None and before.offsets.keys() <= offsets.keys():
-        known = before.offsets
-        moved = {s: offset for s, offset in offsets.items() if known.get(s) != offset}
-        cost = before.cost + ROW_OFFSETS + len(moved)
+        earlier_offsets = before.offsets
+        moved_offsets = {
+            segment: offset
+            for segment, offset in offsets.items()
+            if earlier_offsets.get(segment) != offset
+        }
+        cost = before.cost + ROW_OFFSETS + len(moved_offsets)
         if cost < len(offsets):
-            return Tail(mark.seq, offsets, cost), moved
+            return Tail(mark.seq, offsets, cost), moved_offsets
     return Tail(mark.seq, offsets), offsets
 
 
 def encode_marks(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
     """Update the marks' chains in `tails`."""
     values = []
-    for appended in marks:
-        chain = appended.stream_id, appended.domain
-        tail, stored = extend_tail(tails.get(chain), appended.mark)
+    for appended_mark in marks:
+        chain = appended_mark.stream_id, appended_mark.domain
+        tail, stored_offsets = extend_tail(tails.get(chain), appended_mark.mark)
         tails[chain] = tail
-        values.append(_encode_mark(appended, stored, whole=not tail.cost))
+        values.append(_encode_mark(appended_mark, stored_offsets, is_whole=not tail.cost))
     return values
 
 
@@ -222,28 +226,30 @@ def _encode_excluded(mark: Mark) -> bytes:
 
 
 def _decode_excluded(text: str) -> tuple[tuple[str, ...], int | msgspec.UnsetType]:
-    excluded = _excluded(text)
-    if isinstance(excluded, _Excluded):
-        return excluded.writers, excluded.count
-    return excluded, msgspec.UNSET
+    excluded_writers = _excluded(text)
+    if isinstance(excluded_writers, _Excluded):
+        return excluded_writers.writers, excluded_writers.count
+    return excluded_writers, msgspec.UNSET
 
 
-def _encode_mark(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Values:
-    mark = appended.mark
+def _encode_mark(
+    appended_mark: AppendedMark, offsets: Mapping[int, int], *, is_whole: bool
+) -> Values:
+    mark = appended_mark.mark
     return (
-        appended.stream_id,
-        appended.domain,
+        appended_mark.stream_id,
+        appended_mark.domain,
         mark.seq,
         mark.lower,
         mark.upper,
         encode(offsets).decode(),
         mark.written_at,
         _encode_excluded(mark).decode(),
-        appended.appended_served_ms,
-        appended.last_writer,
+        appended_mark.appended_served_ms,
+        appended_mark.last_writer,
         mark.upper_is_bound,
         mark.final,
-        whole,
+        is_whole,
     )
 
 
@@ -251,9 +257,9 @@ def decode_marks(chain: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
     """Yield the marks of a chain's rows, the first a whole row."""
     offsets: Mapping[int, int] = {}
     for row in chain:
-        each = _decode_mark(row, offsets)
-        offsets = each.mark.cut.offsets
-        yield each
+        appended_mark = _decode_mark(row, offsets)
+        offsets = appended_mark.mark.cut.offsets
+        yield appended_mark
 
 
 def decode_last_mark(chain: Sequence[Sequence[Any]]) -> AppendedMark:
@@ -276,11 +282,11 @@ def build_whole_row(chain: Sequence[Values]) -> Values:
 def _decode_mark(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
-        stream_id, domain, seq, lower, upper, cut, written_at, excluded, *more = bare
+        stream_id, domain, seq, lower, upper, cut, written_at, excluded_text, *more = bare
         appended_served_ms, last_writer, *flags = more
         is_bound, final, is_whole = map(bool, flags)
         offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
-        names, count = _decode_excluded(excluded)
+        names, count = _decode_excluded(excluded_text)
         mark = Mark(
             seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final, count
         )

@@ -127,10 +127,10 @@ class ReflectedTables:
         self._dialect = connection.dialect
         inspector = inspect(connection)
         names = [*metadata.tables, _EARLIER_TABLE]
-        reflected = inspector.get_multi_columns(filter_names=names)
+        columns_by_table = inspector.get_multi_columns(filter_names=names)
         self._columns = {
-            table: {each["name"]: each for each in columns}
-            for (_, table), columns in reflected.items()
+            table: {column["name"]: column for column in columns}
+            for (_, table), columns in columns_by_table.items()
         }
         keys = inspector.get_multi_pk_constraint(filter_names=names)
         self._key_columns = {table: key["constrained_columns"] for (_, table), key in keys.items()}
@@ -174,12 +174,12 @@ class ReflectedTables:
     def _compare_columns(self, table: Table, columns: Mapping[str, ReflectedColumn]) -> list[str]:
         differences = []
         for column in table.columns:
-            reflected = columns.get(column.name)
-            if reflected is None:
+            reflected_column = columns.get(column.name)
+            if reflected_column is None:
                 differences.append(f"{table.name} has no column {column.name}")
                 continue
             expected_type = column.type.compile(self._dialect)
-            found_type = reflected["type"].compile(self._dialect)
+            found_type = reflected_column["type"].compile(self._dialect)
             if found_type != expected_type:
                 differences.append(
                     f"{table.name}.{column.name} is {found_type}, not {expected_type}"

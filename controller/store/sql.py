@@ -76,7 +76,7 @@ SELECT chain.stream_id, chain.domain, (
 )
 FROM {chains}
 """
-_MARK_COLUMNS = ", ".join(f'mark."{each.name}"' for each in RECORD_TABLES[AppendedMark].columns)
+_MARK_COLUMNS = ", ".join(f'mark."{column.name}"' for column in RECORD_TABLES[AppendedMark].columns)
 _UP_TO_KEPT = f"""
 SELECT chain.stream_id, chain.domain, chain.seq, {_MARK_COLUMNS} FROM {{chains}}
 JOIN noted_time_mark mark ON mark.stream_id = chain.stream_id AND mark.domain = chain.domain
@@ -120,8 +120,8 @@ class SqlStore(SqlReading):
                     self._put(cursor, kind, puts)
             self._delete_old(cursor, batch)
         self._tails |= tails
-        for (dropped,) in batch.list_drops(StreamRecord):
-            self._tails = {of: tail for of, tail in self._tails.items() if of[0] != dropped}
+        for (stream_id,) in batch.list_drops(StreamRecord):
+            self._tails = {key: tail for key, tail in self._tails.items() if key[0] != stream_id}
 
     def close(self) -> None:
         super().close()
@@ -164,12 +164,12 @@ class SqlStore(SqlReading):
 
         Each row is encoded just before, so that it is still in the processor's caches.
         """
-        while some := self._add_crcs(StoredMember, islice(members, ROWS_AT_ONCE)):
-            cursor.execute(_put_members(len(some)), list(chain.from_iterable(some)))
+        while values := self._add_crcs(StoredMember, islice(members, ROWS_AT_ONCE)):
+            cursor.execute(_put_members(len(values)), list(chain.from_iterable(values)))
 
     def _append_marks(self, cursor: DBAPICursor, marks: Collection[AppendedMark]) -> rows.Tails:
         """Return the new tails of the chains."""
-        last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in marks})
+        last = self._last_seqs(cursor, {(mark.stream_id, mark.domain) for mark in marks})
         check_marks(last, marks)
         tails = self._take_tails(last)
         values = self._add_crcs(AppendedMark, rows.encode_marks(marks, tails))
@@ -180,10 +180,10 @@ class SqlStore(SqlReading):
         for (kind, stream_id), before in batch.expired.items():
             self._many(cursor, _DELETE_OLD[kind], [(stream_id, before)])
         if batch.truncated:
-            truncated = [(*chain, through) for chain, through in batch.truncated.items()]
-            whole = self._add_crcs(AppendedMark, self._find_whole_rows(cursor, truncated))
-            self._many(cursor, upsert(RECORD_TABLES[AppendedMark]), whole)
-            self._many(cursor, _DELETE_MARKS, truncated)
+            chains = [(*chain, through) for chain, through in batch.truncated.items()]
+            whole_rows = self._add_crcs(AppendedMark, self._find_whole_rows(cursor, chains))
+            self._many(cursor, upsert(RECORD_TABLES[AppendedMark]), whole_rows)
+            self._many(cursor, _DELETE_MARKS, chains)
 
     def _last_seqs(
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
@@ -209,8 +209,8 @@ class SqlStore(SqlReading):
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
         chain_rows: list[Any] = []
-        for each in chains:
-            cursor.execute(statement.format(chains=_ONE_CHAIN), each)
+        for chain_seq in chains:
+            cursor.execute(statement.format(chains=_ONE_CHAIN), chain_seq)
             chain_rows += cursor.fetchall()
         return chain_rows
 
@@ -256,8 +256,8 @@ def upsert(table: Table, source: str = "") -> str:
     'CONFLICT ("number") DO UPDATE SET "served_ms" = excluded."served_ms"'
     """
     key = ", ".join(f'"{column.name}"' for column in table.primary_key)
-    others = [column.name for column in table.columns if not column.primary_key]
-    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
+    other_columns = [column.name for column in table.columns if not column.primary_key]
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in other_columns)
     return f"{insert(table, source)} ON CONFLICT ({key}) DO UPDATE SET {changes}"
 
 

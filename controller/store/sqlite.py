@@ -108,22 +108,22 @@ class SqliteStore(SingleNodeLeases, SqlStore):
     def damage(self) -> str | None:
         try:
             self._look_through([_WHOLE_CHECK])
-        except StoreDamaged as damaged:
-            return str(damaged)
+        except StoreDamaged as error:
+            return str(error)
         return None
 
     def _look_through(self, checks: Iterable[str]) -> None:
         """Raise `StoreDamaged` for damage, or for misplaced rows, which a CRC-32 cannot detect."""
         with self._convert_errors(), self._connect_to_scan() as connection:
             ask = connection.exec_driver_sql
-            faults = [why for each in checks for (why,) in ask(each) if why != "ok"]
-            found = connection.execute(select(RECORD_TABLES[StreamRecord]))
-            streams = [rows.decode_row(StreamRecord, row) for row in found]
-            domains = {each.id: {None, *each.settings.domains} for each in streams}
+            faults = [why for check in checks for (why,) in ask(check) if why != "ok"]
+            stream_rows = connection.execute(select(RECORD_TABLES[StreamRecord]))
+            streams = [rows.decode_row(StreamRecord, row) for row in stream_rows]
+            domains = {stream.id: {None, *stream.settings.domains} for stream in streams}
             groups = ask(_SELECT_GROUPS).fetchall()
-        many = Counter(tuple(group) for *group, _ in groups)
+        counts = Counter(tuple(group) for *group, _ in groups)
         for table, stream_id, domain, is_complete in groups:
-            is_one = is_complete and many[table, stream_id, domain] == 1
+            is_one = is_complete and counts[table, stream_id, domain] == 1
             if not is_one or domain not in domains.get(stream_id, ()):
                 faults.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
         if faults:
@@ -160,9 +160,9 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             raise self._lost
         try:
             self._files.check()
-        except StoreLost as lost:
+        except StoreLost as error:
             remedy = LOG_SAVED if self._files.is_log_missing and self._save() else LOG_LOST
-            self._lost = StoreLost(f"{lost}: {remedy}")
+            self._lost = StoreLost(f"{error}: {remedy}")
             raise self._lost from None
 
     def _save(self) -> bool:
@@ -171,10 +171,10 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             with self._reading.connect() as connection:
                 raw = connection.connection.cursor()
                 raw.execute("PRAGMA wal_checkpoint(FULL)")
-                done = raw.fetchone()
+                row = raw.fetchone()
         except (self._driver.Error, SQLAlchemyError, StoreUnavailable):
             return False
-        return done is not None and not done[0] and done[1] == done[2]
+        return row is not None and not row[0] and row[1] == row[2]
 
 
 def parse_file(url_or_path: str | Path) -> Path:

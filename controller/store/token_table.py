@@ -33,8 +33,8 @@ class Tokens:
         """Return how many tokens were ever created, and how many revoked."""
         query = select(func.count(), func.count(token.c.revoked_at)).select_from(token)
         with _convert_errors(self._reading), self._reading.connect() as connection:
-            ever, revoked = connection.execute(query).one()
-        return ever, revoked
+            created_count, revoked_count = connection.execute(query).one()
+        return created_count, revoked_count
 
     def all(self) -> list[TokenRecord]:
         query = select(token).order_by(token.c.created_at, token.c.id)
@@ -52,8 +52,8 @@ class Tokens:
         """Return whether the token was valid."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
         with _convert_errors(self._writing), self._writing.begin() as connection:
-            done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))
-        return done.rowcount == 1
+            result = connection.execute(update(token).where(*living).values(revoked_at=at_ms))
+        return result.rowcount == 1
 
     def close(self) -> None:
         self._reading.dispose()

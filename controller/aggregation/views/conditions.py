@@ -31,7 +31,7 @@ def is_recent(written_at: Sequence[int], now: int) -> bool:
     >>> is_recent(hourly, hourly[-1] + 3 * 3_600_000), is_recent(hourly, hourly[-1] + 10_800_001)
     (True, False)
     """
-    gaps = [later - earlier for earlier, later in pairwise(written_at)]
+    gaps = [later_at - earlier_at for earlier_at, later_at in pairwise(written_at)]
     return bool(gaps) and now - written_at[-1] <= max(RECENT_MS, USUAL_GAPS * median(gaps))
 
 
@@ -46,7 +46,8 @@ class Assessment(NamedTuple):
 
 
 def assess_domain(view: View, silence: Silence | None) -> Assessment:
-    stream, history = view.stream, view.history
+    stream = view.stream
+    history = view.history
     first = islice(view.running.find_holding_back().values(), WRITERS_EXAMINED)
     longest = min(first, key=attrgetter("waiting_served_ms", "member.writer"), default=None)
     decision: DecisionName = "wait"

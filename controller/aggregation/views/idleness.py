@@ -24,43 +24,52 @@ def describe_idleness(view: View) -> Iterator[str]:
     stream = view.stream
     if stream.aggregator.sealed is not None:
         return
-    members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]
+    names = islice(stream.aggregator.writers(), IDLE_EXAMINED)
+    members = [stream.aggregator.member(name) for name in names]
     for member in members:
         for fact, remedy in map(describe_fact, member.log_facts):
             yield f"{member.writer}: {fact}; {remedy}."
-    quiet = list(_describe_quiet_segments(view, members))
-    idle = [
-        each
-        for each in members
-        if each.counted_as == "idle" and each.noted_served_ms > each.changed_served_ms
-    ]
-    live = [_describe_idle_writer(view, each) for each in idle if _is_alive(view, each)]
-    ended = [_describe_idle_writer(view, each) for each in idle if not _is_alive(view, each)]
-    yield from describe_idle(quiet, live, ended)
+    quiet_sentences = list(_describe_quiet_segments(view, members))
+    live_sentences: list[str] = []
+    ended_sentences: list[str] = []
+    for member in members:
+        if member.counted_as == "idle" and member.noted_served_ms > member.changed_served_ms:
+            sentences = live_sentences if _is_alive(view, member) else ended_sentences
+            sentences.append(_describe_idle_writer(view, member))
+    yield from describe_idle(quiet_sentences, live_sentences, ended_sentences)
 
 
 def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[str]:
     """Yield segments of observers, because other writers choose segments by keys."""
-    aggregator, history, now = view.stream.aggregator, view.history, view.now.wall
-    final, known = aggregator.succession.final, aggregator.domains.segments.offsets
+    aggregator = view.stream.aggregator
+    history = view.history
+    now = view.now.wall
+    final = aggregator.succession.final
+    offsets = aggregator.domains.segments.offsets
     last = history.last
     cut = {} if last is None else last.cut.offsets
-    live = (each for each in members if each.counted_as == "live" and _is_alive(view, each))
-    pairs = ((each, segment) for each in live if each.observes for segment in each.position)
-    for member, segment in islice(pairs, IDLE_EXAMINED):
+    for member, segment in islice(_list_observed_segments(view, members), IDLE_EXAMINED):
         since = history.moved_at(segment)
         if (
             since is not None
             and segment not in final
-            and known[segment] <= cut.get(segment, 0)
+            and offsets[segment] <= cut.get(segment, 0)
             and now - since >= view.stream.settings.writer_timeout_ms
         ):
             heard_ms = _find_heard_ms(view, member)
             yield describe_quiet_segment(segment, now - since, member.writer, heard_ms)
 
 
+def _list_observed_segments(view: View, members: Sequence[Member]) -> Iterator[tuple[Member, int]]:
+    for member in members:
+        if member.counted_as == "live" and member.observes and _is_alive(view, member):
+            for segment in member.position:
+                yield member, segment
+
+
 def _describe_idle_writer(view: View, member: Member) -> str:
-    idle_ms, heard_ms = view.served_ms - member.changed_served_ms, _find_heard_ms(view, member)
+    idle_ms = view.served_ms - member.changed_served_ms
+    heard_ms = _find_heard_ms(view, member)
     return describe_idle_writer(member.writer, [*member.position], idle_ms, heard_ms)
 
 

@@ -40,13 +40,9 @@ def explain(
     limit: int = HOLDING_BACK_NAMED,
 ) -> Explanation:
     """Explain a decision. The dry run assumes excluded writers and another writer timeout."""
-    aggregator, last = view.stream.aggregator, view.history.last
+    aggregator = view.stream.aggregator
+    last = view.history.last
     decision = aggregator.decide(view.domain, view.served_ms)
-    foreseen = forecast(aggregator.domains, view.running)
-    advance = None
-    if foreseen is not None:
-        at = foreseen.served_ms + view.stream.unix_shift(view.now)
-        advance = Forecast(at, foreseen.lower, foreseen.writers, foreseen.exclusions)
     silence = classify_silence(view.stream, view.now.wall)
     waiting_for: Sequence[Waiting] = ()
     holding_back_count = 0
@@ -56,40 +52,58 @@ def explain(
     outcome = None
     if exclude or writer_timeout_ms is not None:
         outcome = aggregator.dry_run(view.domain, exclude, writer_timeout_ms, view.served_ms)
+    lower = None
+    written_at = None
+    vouched_by = None
+    if last is not None:
+        lower = last.lower
+        written_at = last.written_at
+        vouched_by = Vouching(view).find_vouching(last)
+    reader = None
+    if position is not None:
+        reader = _locate_reader(view, position, limit)
     assessment = assess_domain(view, silence)
-    found = Explanation(
+    explanation = Explanation(
         now=view.now.wall,
         decision=assessment.decision,
         condition=assessment.condition,
-        lower=last.lower if last else None,
-        written_at=last.written_at if last else None,
+        lower=lower,
+        written_at=written_at,
         next_lower=decision.lower if isinstance(decision, Advance) else None,
         waiting_for=waiting_for,
         holding_back_count=holding_back_count,
         overtaking=assessment.overtaking,
         lower_without={
-            each.writer: lower_without(view.running, each.writer) for each in waiting_for
+            waiting.writer: lower_without(view.running, waiting.writer) for waiting in waiting_for
         },
-        forecast=advance,
+        forecast=_forecast_advance(view),
         dry_run=outcome,
         hints=find_hints(view),
         silence=silence,
-        vouched=None if last is None else Vouching(view).find_vouching(last),
-        reader=None if position is None else _locate_reader(view, position, limit),
+        vouched=vouched_by,
+        reader=reader,
         sentences=(),
     )
-    described = sentences(view, decision, found, describe_idleness(view))
-    return replace(found, sentences=tuple(described))
+    texts = sentences(view, decision, explanation, describe_idleness(view))
+    return replace(explanation, sentences=tuple(texts))
+
+
+def _forecast_advance(view: View) -> Forecast | None:
+    advance = forecast(view.stream.aggregator.domains, view.running)
+    if advance is None:
+        return None
+    advances_at = advance.served_ms + view.stream.unix_shift(view.now)
+    return Forecast(advances_at, advance.lower, advance.writers, advance.exclusions)
 
 
 def _locate_reader(view: View, position: Mapping[int, int], limit: int) -> ReaderPlace:
     aggregator = view.stream.aggregator
     reader = locate_reader(view.history, aggregator.succession.normalise(position), limit)
-    named = (
-        replace(each, writer=aggregator.find_writer_of(each.segment, each.needed))
-        for each in reader.waiting_for
+    waiting_for = (
+        replace(waiting, writer=aggregator.find_writer_of(waiting.segment, waiting.needed))
+        for waiting in reader.waiting_for
     )
-    return replace(reader, waiting_for=tuple(named))
+    return replace(reader, waiting_for=tuple(waiting_for))
 
 
 def writers(
@@ -99,16 +113,18 @@ def writers(
 
     Without a `domain`, those of all domains come first.
     """
-    names, total = _list_holding_back_first(stream, domain), len(stream.aggregator)
+    names = _list_holding_back_first(stream, domain)
+    total = len(stream.aggregator)
     if search:
         matches = methodcaller("__contains__", search)
-        names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
+        names = filter(matches, names)
+        total = sum(map(matches, stream.aggregator.writers()))
     view = View.of(stream, now, domain)
     has_domain = view.domain in stream.histories
     return WritersPage(
         now=now.wall,
         total=total,
-        writers=[build_writer_row(view, each) for each in islice(names, page.start, page.stop)],
+        writers=[build_writer_row(view, writer) for writer in islice(names, page.start, page.stop)],
         states=dict(stream.aggregator.domains.census.members),
         next=page.stop if total > page.stop else None,
         forgotten_seq=Vouching(view).forgotten_seq if has_domain else None,
@@ -121,8 +137,8 @@ def _list_holding_back_first(stream: StreamState, domain: str | None) -> Iterato
     if domain is not None:
         by_domain = [aggregator.domains[domain].find_holding_back()]
     else:
-        domains = [aggregator.domains[each] for each in stream.settings.domains]
-        by_domain = [each.holding_back for each in domains if each.holding_back]
+        domains = [aggregator.domains[name] for name in stream.settings.domains]
+        by_domain = [running.holding_back for running in domains if running.holding_back]
         by_domain.sort(key=lambda tracks: next(iter(tracks.values())).waiting_served_ms)
     members: Iterator[str] = iter(())
     for number, writers in enumerate([*by_domain, _sort_by_time(stream, domain)]):
@@ -138,24 +154,33 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
     if len(members) > MEMBERS_SORTED:
         return members
     number = stream.aggregator.domains.numbers.get(stream.settings.domain_or_default(domain), 0)
-    time = attrgetter("first_track.time") if not number else lambda each: each.track(number).time
-    by_time = sorted(members.values(), key=time)
+    if number == 0:
+        by_time = sorted(members.values(), key=attrgetter("first_track.time"))
+    else:
+        by_time = sorted(members.values(), key=lambda member: member.track(number).time)
     by_time.sort(key=attrgetter("state"), reverse=True)  # live, idle, finished
     return map(attrgetter("writer"), by_time)
 
 
 def build_writer_row(view: View, writer: str) -> WriterRow:
-    stream, name, now = view.stream, view.domain, view.served_ms
-    shift, running = stream.unix_shift(view.now), stream.aggregator.domains
-    record, member = stream.aggregator.record(writer), running.members[writer]
-    terms, session = record.terms, record.session
+    stream = view.stream
+    name = view.domain
+    now = view.served_ms
+    shift = stream.unix_shift(view.now)
+    running = stream.aggregator.domains
+    record = stream.aggregator.record(writer)
+    member = running.members[writer]
+    terms = record.terms
+    session = record.session
     timeout_ms = stream.settings.writer_timeout_ms
-    times_out_served_ms: int | None = None
+    times_out_at: int | None = None
     left_ms: int | None = None
     without: int | None = None
     if name in stream.histories:  # a stream with several domains may lack the default
         track = member.track(running.numbers[name])
         times_out_served_ms = track.excluded_served_ms(timeout_ms)
+        if times_out_served_ms is not None:
+            times_out_at = times_out_served_ms + shift
         if writer in running[name].find_holding_back():
             left_ms = find_timeout_ms(stream, track, now)
             without = lower_without(running[name], writer)
@@ -187,7 +212,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         suspension_reason=terms.suspension_reason,
         silent_ms=silent_ms,
         is_silent=silent_ms is not None and 2 * silent_ms >= own_ms,
-        times_out_at=None if times_out_served_ms is None else times_out_served_ms + shift,
+        times_out_at=times_out_at,
         late_rows=record.late_rows,
         no_time_reason=record.no_time_reason,
         observes=member.observes,
@@ -195,7 +220,9 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         session=session.current if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
-        vouching={name: member.track(n).membership.spells for name, n in running.numbers.items()},
+        vouching={
+            name: member.track(number).membership.spells for name, number in running.numbers.items()
+        },
         contact=record.contact,
     )
 
@@ -231,7 +258,8 @@ class StreamReading(NamedTuple):
 
 
 def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
-    out, members = _find_excluded(stream), stream.aggregator.domains.members
+    out = _find_excluded(stream)
+    members = stream.aggregator.domains.members
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
@@ -246,32 +274,34 @@ def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
 
 def _find_excluded(stream: StreamState) -> dict[str, int]:
     # scanning all members would take longer
-    newest = (islice(each.list_newest_open(), EXCLUDED_NAMED) for each in stream.missing.values())
     members = stream.aggregator.domains.members
-    since = {
-        each.writer: each.began_at
-        for each in chain.from_iterable(newest)
-        if each.began_at is not None and each.writer in members and members[each.writer].excluded
-    }
-    return dict(nlargest(EXCLUDED_NAMED, since.items(), key=itemgetter(1)))
+    began_at: dict[str, int] = {}
+    for missing in stream.missing.values():
+        for absence in islice(missing.list_newest_open(), EXCLUDED_NAMED):
+            is_excluded = absence.writer in members and members[absence.writer].excluded
+            if is_excluded and absence.began_at is not None:
+                began_at[absence.writer] = absence.began_at
+    return dict(nlargest(EXCLUDED_NAMED, began_at.items(), key=itemgetter(1)))
 
 
 def _read_domain(stream: StreamState, domain: str, served_ms: int) -> DomainReading:
     # `decide` would take 20 ms for 100,000 waiting members
     holding_back = stream.aggregator.domains[domain].holding_back
-    first = [
-        (track.waiting_served_ms, writer, track)
-        for writer, track in islice(holding_back.items(), WRITERS_EXAMINED)
-    ]
+    tracks = nsmallest(
+        WRITERS_SCRAPED,
+        islice(holding_back.values(), WRITERS_EXAMINED),
+        key=attrgetter("waiting_served_ms", "member.writer"),
+    )
     longest = tuple(
         Waiting(
-            writer,
+            track.member.writer,
             track.noted,
-            served_ms - began,
+            served_ms - track.waiting_served_ms,
             find_timeout_ms(stream, track, served_ms),
             track.member.contact,
         )
-        for began, writer, track in nsmallest(WRITERS_SCRAPED, first)
+        for track in tracks
     )
-    last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows
+    last = stream.histories[domain].last
+    late_rows = stream.aggregator.domains[domain].late_rows
     return DomainReading(domain, last, len(holding_back), longest, late_rows)

@@ -26,7 +26,8 @@ def look_for_reports(view: View, since_at: int, stored_ms: int) -> Look:
     No later report can have a moment before `looked_at`: after a restart or a takeover, the service
     clock continues from `stored_ms`, which it was last stored as.
     """
-    clock, now = view.stream.record.report_clock, view.served_ms
+    clock = view.stream.record.report_clock
+    now = view.served_ms
     if clock is None:
         return Look(MIN_INT64, is_time_known=False, looked_at=None)
     since_served_ms = clock.find_served(since_at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,21 +19,35 @@ from noted_time.reading import MarkHistory
 
 Sort = Literal["trouble", "name"]
 
-Rank = tuple[bool, int, int, str]
-
 STEP_MS = 10_000  # finer steps would reorder rows all the time
+
+# in this order, streams that are held back for equally long
+EXCLUDED_GROUP = 0
+USUAL_GROUP = 1
+LAST_GROUP = 2
 
 LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
 
 
+class Rank(NamedTuple):
+    """The place of a stream in the list: the lowest comes first."""
+
+    is_not_missing: bool
+    negative_steps: int
+    group: int
+    name: str
+
+
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
-    name, silence = stream.record.name, classify_silence(stream, now.wall)
+    name = stream.record.name
+    silence = classify_silence(stream, now.wall)
     views = (View(stream, now, domain) for domain in stream.histories)
     assessments = [assess_domain(view, silence) for view in views]
-    condition = min((each.condition for each in assessments), key=CONDITIONS.index)
+    condition = min((assessment.condition for assessment in assessments), key=CONDITIONS.index)
     held_ms = max(
-        (each.held_ms for each in assessments if each.condition == "held_back"), default=0
+        (assessment.held_ms for assessment in assessments if assessment.condition == "held_back"),
+        default=0,
     )
     number = stream.aggregator.domains.census.members["excluded"]
     rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
@@ -41,16 +55,22 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
 
 
 def rank_by_name(name: str) -> Rank:
-    return False, 0, 0, name
+    return Rank(is_not_missing=False, negative_steps=0, group=0, name=name)
 
 
-def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
-    group = 2 if silence == "ended" else 0 if excluded else 1
-    return silence != "missing", -(held_ms // STEP_MS), group, name
+def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded_count: int) -> Rank:
+    if silence == "ended":
+        group = LAST_GROUP
+    elif excluded_count:
+        group = EXCLUDED_GROUP
+    else:
+        group = USUAL_GROUP
+    return Rank(silence != "missing", -(held_ms // STEP_MS), group, name)
 
 
 def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
-    silence, name = classify_silence(stream, now.wall), stream.record.name
+    silence = classify_silence(stream, now.wall)
+    name = stream.record.name
     views = (View(stream, now, domain) for domain in stream.histories)
     domains = tuple(_build_live_domain_row(view, silence) for view in views)
     members = Members(**stream.aggregator.domains.census.members)
@@ -61,41 +81,48 @@ def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
 
 def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
     record = summary.record
-    lasts = {domain: summary.last_marks.get(domain) for domain in record.settings.domains}
-    domains = (
-        _build_domain_row(domain, MarkHistory([last] if last else ()), wall_ms)
-        for domain, last in lasts.items()
-    )
-    if record.seal is not None:
-        domains = (replace(each, decision="sealed", condition="sealed") for each in domains)
+    domains: list[DomainRow] = []
+    for domain in record.settings.domains:
+        last = summary.last_marks.get(domain)
+        history = MarkHistory() if last is None else MarkHistory([last])
+        row = _build_domain_row(domain, history, wall_ms)
+        if record.seal is not None:
+            row = replace(row, decision="sealed", condition="sealed")
+        domains.append(row)
     return StreamRow(record.name, record.id, answered=False, writers=None, domains=tuple(domains))
 
 
 def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
-    last = history.last
-    return DomainRow(
+    row = DomainRow(
         domain=domain,
-        lower=last.lower if last else None,
-        upper=last.upper if last else None,
-        written_at=last.written_at if last else None,
+        lower=None,
+        upper=None,
+        written_at=None,
         recent_lags_ms=_sample_lags(history, wall_ms),
     )
+    last = history.last
+    if last is None:
+        return row
+    return replace(row, lower=last.lower, upper=last.upper, written_at=last.written_at)
 
 
 def _build_live_domain_row(view: View, silence: Silence | None) -> DomainRow:
     assessment = assess_domain(view, silence)
-    longest = assessment.longest
-    return replace(
+    row = replace(
         _build_domain_row(view.domain, view.history, view.now.wall),
         decision=assessment.decision,
         condition=assessment.condition,
         holding_back_count=len(view.running.find_holding_back()),
-        held_back_by=longest.member.writer if longest else None,
-        held_back_ms=assessment.held_ms if longest else None,
-        times_out_in_ms=(
-            find_timeout_ms(view.stream, longest, view.served_ms) if longest else None
-        ),
         overtaking=assessment.overtaking,
+    )
+    longest = assessment.longest
+    if longest is None:
+        return row
+    return replace(
+        row,
+        held_back_by=longest.member.writer,
+        held_back_ms=assessment.held_ms,
+        times_out_in_ms=find_timeout_ms(view.stream, longest, view.served_ms),
     )
 
 

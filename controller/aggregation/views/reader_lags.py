@@ -22,36 +22,41 @@ def locate_position(
 
 
 def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
-    lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
-    return {
-        domain: last.lower - lower if last is not None and lower is not None else None
-        for domain, (lower, last) in zip(windows, lasts, strict=True)
-    }
+    lags: dict[str, int | None] = {}
+    for domain, window in windows.items():
+        last = stream.histories[domain].last
+        lags[domain] = None
+        if last is not None and window.lower is not None:
+            lags[domain] = last.lower - window.lower
+    return lags
 
 
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
-    is_read, assigned = stream.aggregator.succession.is_read, group.segments_by_reader()
-    unfinished = {
-        reader: [lags[s] for s in assigned.get(reader, ()) if not is_read(s, position)]
-        for reader in sorted(group.readers)
-    }
-    own = {reader: find_largest_lag(segments) for reader, segments in unfinished.items()}
-    largest = max((each for each in own.values() if each is not None), default=0)
-    if None in own.values():  # a reader before all marks has the largest lag
+    is_read = stream.aggregator.succession.is_read
+    segments_by_reader = group.segments_by_reader()
+    unfinished_counts = {}
+    largest_lags = {}
+    for reader in sorted(group.readers):
+        segments = segments_by_reader.get(reader, ())
+        unfinished_lags = [lags[segment] for segment in segments if not is_read(segment, position)]
+        unfinished_counts[reader] = len(unfinished_lags)
+        largest_lags[reader] = find_largest_lag(unfinished_lags)
+    largest = max((lag for lag in largest_lags.values() if lag is not None), default=0)
+    if None in largest_lags.values():  # a reader before all marks has the largest lag
         last = stream.history(domain).last
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0
     return {
-        reader: ReaderLag(each, len(unfinished[reader]) * _find_share(each, largest))
-        for reader, each in own.items()
+        reader: ReaderLag(lag, unfinished_counts[reader] * _find_share(lag, largest))
+        for reader, lag in largest_lags.items()
     }
 
 
 def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], int]], int]:
     """Return the lags by stream, group and domain, and how many groups are not measured."""
-    shown: list[tuple[list[str], int]] = []
+    labelled_lags: list[tuple[list[str], int]] = []
     groups = segments = not_shown = 0
     for stream in streams:
         for name in stream.groups:
@@ -59,14 +64,17 @@ def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], i
             if groups >= GROUPS_SHOWN or segments + len(position) > SEGMENTS_READ:
                 not_shown += 1
                 continue
-            groups, segments = groups + 1, segments + len(position)
+            groups += 1
+            segments += len(position)
             lags = find_lags(stream, stream.windows(position))
             labels = [stream.record.name, name]
-            shown += [([*labels, each], lag) for each, lag in lags.items() if lag is not None]
-    return shown, not_shown
+            labelled_lags += [
+                ([*labels, domain], lag) for domain, lag in lags.items() if lag is not None
+            ]
+    return labelled_lags, not_shown
 
 
-def _find_share(own: int | None, largest: int) -> float:
-    if own is None:
+def _find_share(lag: int | None, largest: int) -> float:
+    if lag is None:
         return 1.0
-    return own / largest if largest else 0.0
+    return lag / largest if largest else 0.0

@@ -32,8 +32,8 @@ class Segments:
             self._known |= event.sealed.keys() | event.created.keys()
             for segment, predecessors in event.created.items():
                 self._predecessors[segment] = predecessors
-                for each in predecessors:
-                    self._successors.setdefault(each, []).append(segment)
+                for predecessor in predecessors:
+                    self._successors.setdefault(predecessor, []).append(segment)
 
     def positions(self) -> list[tuple[str, Mapping[int, int]]]:
         aggregator = self._stream.aggregator
@@ -49,9 +49,9 @@ class Segments:
     def count(self, writer: str, segments: Iterable[int]) -> None:
         for segment in segments:
             self._counts[segment] = self._counts.get(segment, 0) + 1
-            named = self._writers.setdefault(segment, [])
-            if len(named) < SEGMENT_WRITERS:
-                named.append(writer)
+            writers = self._writers.setdefault(segment, [])
+            if len(writers) < SEGMENT_WRITERS:
+                writers.append(writer)
 
     def row(self, segment: int) -> SegmentRow:
         stretch = self._history.stretch(segment)
@@ -70,7 +70,9 @@ class Segments:
     def _find_end(self, segment: int) -> int | None:
         final_cut = self._stream.final_cut
         final = self._stream.aggregator.succession.final.get(segment)
-        return final_cut.get(segment, 0) if final is None and final_cut is not None else final
+        if final is None and final_cut is not None:
+            return final_cut.get(segment, 0)
+        return final
 
     def _find_state(
         self, segment: int, final: int | None
@@ -80,7 +82,7 @@ class Segments:
         return "truncated" if self._begins.get(segment, -1) >= final else "sealed"
 
 
-def select_named(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
-    if len(position) < len(wanted):
-        return [segment for segment in position if segment in wanted]
-    return [segment for segment in wanted if segment in position]
+def select_named(position: Mapping[int, int], wanted_segments: Collection[int]) -> Iterable[int]:
+    if len(position) < len(wanted_segments):
+        return [segment for segment in position if segment in wanted_segments]
+    return [segment for segment in wanted_segments if segment in position]

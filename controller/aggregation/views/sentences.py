@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.views.conditions import RECENT_MS
@@ -16,7 +16,14 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time.answers import Explanation
 from noted_time.rules import lower_without
-from noted_time.values import NAMES_PER_SENTENCE, Decision, MemberState, Sealed, WaitForWriters
+from noted_time.values import (
+    NAMES_PER_SENTENCE,
+    Decision,
+    MemberState,
+    Sealed,
+    WaitForWriters,
+    Waiting,
+)
 from noted_time.verdict import decision_words as words
 from noted_time.verdict.words import describe_vouching
 
@@ -26,60 +33,65 @@ WRITERS_SUPPOSED = 100
 
 
 def sentences(
-    view: View, decision: Decision, found: Explanation, resting: Iterable[str]
+    view: View, decision: Decision, explanation: Explanation, resting: Iterable[str]
 ) -> Iterator[str]:
     """Yield the sentences of an explanation, with those about writers at rest."""
-    states, is_calm = _count_states(view, decision), found.condition == "advancing"
+    states = _count_states(view, decision)
+    is_calm = explanation.condition == "advancing"
     is_sealed = isinstance(decision, Sealed)
-    yield from _list_condition(view, decision, found, states)
-    if found.reader is not None:
-        yield words.describe_reader(found.reader, is_sealed=is_sealed)
+    yield from _list_condition(view, decision, explanation, states)
+    if explanation.reader is not None:
+        yield words.describe_reader(explanation.reader, is_sealed=is_sealed)
     if is_calm:
         yield _describe_excluded(view)
-    described = None if is_calm and _has_just_begun(decision) else decision
-    if isinstance(described, WaitForWriters):
+    described_decision = None if is_calm and _has_just_begun(decision) else decision
+    if isinstance(described_decision, WaitForWriters):
         if is_calm:
-            yield words.describe_next_mark(described.holding_back_count)
-        yield _describe_longest_waiting(view, described)
-        yield from _list_contacts(described)
+            yield words.describe_next_mark(described_decision.holding_back_count)
+        yield _describe_longest_waiting(view, described_decision)
+        yield from _list_contacts(described_decision)
     yield from _list_without_time(view, decision)
     if not is_calm:
         yield from _list_ahead(view, decision, states["live"])
     yield from words.describe_resting(states)
-    if isinstance(described, WaitForWriters):
-        yield _describe_next_advance(view, described, found)
-        yield from _list_suspensions(view, described)
-        yield _describe_without_writers(view, described)
-    if found.vouched is not None and found.lower is not None:
-        by = describe_vouching(found.vouched, is_sealed=is_sealed)
-        yield words.describe_lower(found.lower, by)
+    if isinstance(described_decision, WaitForWriters):
+        yield _describe_next_advance(view, described_decision, explanation)
+        yield from _list_suspensions(view, described_decision)
+        yield _describe_without_writers(view, described_decision)
+    if explanation.vouched is not None and explanation.lower is not None:
+        vouching_words = describe_vouching(explanation.vouched, is_sealed=is_sealed)
+        yield words.describe_lower(explanation.lower, vouching_words)
     yield from resting
     yield from _list_narrowed(view)
     if not is_calm:
         yield _describe_excluded(view)
-    yield from (f"{hint.writer} {hint.detail}" for hint in found.hints)
-    stated = view.stream.record.event_time_forms.get(view.domain)
-    if stated:
-        yield f"Event times are read as stated: {stated[-1].form}."
-    if found.dry_run is not None:
-        yield words.describe_dry_run(found.dry_run, found.lower)
+    yield from (f"{hint.writer} {hint.detail}" for hint in explanation.hints)
+    event_time_forms = view.stream.record.event_time_forms.get(view.domain)
+    if event_time_forms:
+        yield f"Event times are read as stated: {event_time_forms[-1].form}."
+    if explanation.dry_run is not None:
+        yield words.describe_dry_run(explanation.dry_run, explanation.lower)
 
 
 def _list_condition(
-    view: View, decision: Decision, found: Explanation, states: Mapping[MemberState, int]
+    view: View, decision: Decision, explanation: Explanation, states: Mapping[MemberState, int]
 ) -> Iterator[str]:
-    lower, who, condition = found.lower, view.title, found.condition
+    lower = explanation.lower
+    title = view.title
+    condition = explanation.condition
     if condition in SILENT_CONDITIONS:
-        yield words.describe_standstill(who, lower, summarize_silence(view.stream))
+        yield words.describe_standstill(title, lower, summarize_silence(view.stream))
         yield from list_remedies(view.stream, is_missing=condition == "missing")
     elif condition == "advancing" and lower is not None:
-        yield words.describe_advance(who, lower, states["live"], view.now.wall)
-    elif isinstance(decision, WaitForWriters) and found.overtaking is not None:
+        yield words.describe_advance(title, lower, states["live"], view.now.wall)
+    elif isinstance(decision, WaitForWriters) and explanation.overtaking is not None:
         is_late = condition == "held_back"
-        yield words.describe_overtaking(who, decision, lower, found.overtaking, is_late=is_late)
+        yield words.describe_overtaking(
+            title, decision, lower, explanation.overtaking, is_late=is_late
+        )
     else:
         has_writers = any(states.values())
-        yield words.describe_decision(who, decision, lower, has_writers=has_writers)
+        yield words.describe_decision(title, decision, lower, has_writers=has_writers)
 
 
 def _has_just_begun(decision: Decision) -> bool:
@@ -92,10 +104,21 @@ def _has_just_begun(decision: Decision) -> bool:
 def _count_states(view: View, decision: Decision) -> dict[MemberState, int]:
     """Count members that are waited for as live, even if they returned from an exclusion."""
     aggregator = view.stream.aggregator
-    states, member = dict(aggregator.domains.census.members), aggregator.member
-    waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
-    back = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
-    return states | {"live": states["live"] + back, "excluded": states["excluded"] - back}
+    states = dict(aggregator.domains.census.members)
+    returned_count = 0
+    for waiting in _list_waiting(decision):
+        if aggregator.member(waiting.writer).exclusion is not None:
+            returned_count += 1
+    return states | {
+        "live": states["live"] + returned_count,
+        "excluded": states["excluded"] - returned_count,
+    }
+
+
+def _list_waiting(decision: Decision) -> Sequence[Waiting]:
+    if isinstance(decision, WaitForWriters):
+        return decision.waiting_for
+    return ()
 
 
 def _describe_longest_waiting(view: View, decision: WaitForWriters) -> str:
@@ -111,8 +134,7 @@ def _list_contacts(decision: WaitForWriters) -> Iterator[str]:
 
 
 def _list_without_time(view: View, decision: Decision) -> Iterator[str]:
-    waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
-    for waiting in waiting_for[:NAMES_PER_SENTENCE]:
+    for waiting in _list_waiting(decision)[:NAMES_PER_SENTENCE]:
         member = view.stream.aggregator.member(waiting.writer)
         if member.no_time_reason is not None:
             is_heard = view.now.wall - (member.heard_at or 0) < HEARD_MS
@@ -127,8 +149,10 @@ def _list_ahead(view: View, decision: Decision, live: int) -> Iterator[str]:
         yield words.describe_ahead(live - waiting, has_waiting=bool(waiting), domain=domain)
 
 
-def _describe_next_advance(view: View, decision: WaitForWriters, found: Explanation) -> str:
-    running, foreseen, in_ms = view.running, found.forecast, 0
+def _describe_next_advance(view: View, decision: WaitForWriters, explanation: Explanation) -> str:
+    running = view.running
+    foreseen = explanation.forecast
+    in_ms = 0
     if foreseen is not None:
         in_ms = max(0, foreseen.at - view.stream.unix_shift(view.now) - view.served_ms)
     is_possible = running.next_step_excluding(running.find_holding_back().keys()) is not None
@@ -136,19 +160,25 @@ def _describe_next_advance(view: View, decision: WaitForWriters, found: Explanat
 
 
 def _list_suspensions(view: View, decision: WaitForWriters) -> Iterator[str]:
-    shift, named = view.stream.unix_shift(view.now), 0
-    for each in decision.waiting_for[:MEMBERS_EXAMINED]:
-        terms = view.stream.aggregator.member(each.writer).terms
+    shift = view.stream.unix_shift(view.now)
+    suspension_count = 0
+    for waiting in decision.waiting_for[:MEMBERS_EXAMINED]:
+        terms = view.stream.aggregator.member(waiting.writer).terms
         until = terms.suspension_ends_served_ms
-        if until is not None and until + shift > view.now.wall and named < NAMES_PER_SENTENCE:
-            named += 1
+        if (
+            until is not None
+            and until + shift > view.now.wall
+            and suspension_count < NAMES_PER_SENTENCE
+        ):
+            suspension_count += 1
             yield words.describe_suspension(
-                each.writer, until + shift, terms.suspended_by, terms.suspension_reason
+                waiting.writer, until + shift, terms.suspended_by, terms.suspension_reason
             )
 
 
 def _describe_without_writers(view: View, decision: WaitForWriters) -> str:
-    names, lower = [each.writer for each in decision.waiting_for], view.history.last_lower
+    names = [waiting.writer for waiting in decision.waiting_for]
+    lower = view.history.last_lower
     if decision.holding_back_count == 1:
         then = lower_without(view.running, names[0])
         return words.describe_without(names[0], f"what {names[0]} writes", lower, then)
@@ -161,19 +191,23 @@ def _describe_without_writers(view: View, decision: WaitForWriters) -> str:
 
 def _describe_excluded(view: View) -> str:
     number = view.stream.aggregator.domains.census.members["excluded"]
-    some = islice(find_excluded(view.stream), NAMES_PER_SENTENCE if number else 0)
-    named = [(each.writer, each.exclusion) for each in some if each.exclusion]
-    return words.describe_excluded(named, number)
+    excluded_members = islice(find_excluded(view.stream), NAMES_PER_SENTENCE if number else 0)
+    exclusions = [
+        (member.writer, member.exclusion) for member in excluded_members if member.exclusion
+    ]
+    return words.describe_excluded(exclusions, number)
 
 
 def _list_narrowed(view: View) -> Iterator[str]:
     """Name members that dropped the domain, with the command that ends their absence."""
-    aggregator, domain = view.stream.aggregator, view.domain
-    number, absent = aggregator.domains.numbers[domain], view.stream.missing[domain].open_writers
-    named = (
+    aggregator = view.stream.aggregator
+    domain = view.domain
+    number = aggregator.domains.numbers[domain]
+    absent = view.stream.missing[domain].open_writers
+    narrowed_writers = (
         name
         for name in absent
         if name in aggregator and aggregator.member(name).track(number).is_narrowed
     )
-    for name in islice(named, NAMES_PER_SENTENCE):
+    for name in islice(narrowed_writers, NAMES_PER_SENTENCE):
         yield words.describe_narrowed(view.stream.record.name, name, domain)

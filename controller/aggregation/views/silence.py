@@ -23,17 +23,19 @@ SILENT_CONDITIONS = frozenset(list_names(Silence))
 
 def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
     """Return `None` if the stream is not silent. Only the first writers to join are examined."""
-    counts, domains = stream.aggregator.domains.census.members, stream.aggregator.domains
+    domains = stream.aggregator.domains
+    counts = domains.census.members
     if not counts["excluded"] or counts["live"] or counts["idle"] or stream.final_cut is not None:
         return None
     if not all(domain.is_quiet for domain in domains):
         return None
-    excluded = [*find_excluded(stream)]
+    excluded_members = [*find_excluded(stream)]
     has_missing = any(domain.roster.missing for domain in domains) or _has_forgotten_missing(stream)
-    if has_missing or any(map(has_never_noted, excluded)):
+    if has_missing or any(map(has_never_noted, excluded_members)):
         return "missing"
     since = max(
-        (each.exclusion.excluded_at for each in excluded if each.exclusion), default=wall_ms
+        (member.exclusion.excluded_at for member in excluded_members if member.exclusion),
+        default=wall_ms,
     )
     return "silent" if wall_ms - since < DAY_MS else "ended"
 
@@ -48,8 +50,8 @@ def _has_forgotten_missing(stream: StreamState) -> bool:
 
 
 def find_excluded(stream: StreamState) -> Iterator[Member]:
-    examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), MEMBERS_EXAMINED))
-    return (each for each in examined if each.counted_as == "excluded")
+    members = map(stream.aggregator.member, islice(stream.aggregator.writers(), MEMBERS_EXAMINED))
+    return (member for member in members if member.counted_as == "excluded")
 
 
 def has_never_noted(member: Member) -> bool:
@@ -57,12 +59,16 @@ def has_never_noted(member: Member) -> bool:
 
 
 def summarize_silence(stream: StreamState) -> str:
-    census, out = stream.aggregator.domains.census.members, [*find_excluded(stream)]
+    census = stream.aggregator.domains.census.members
+    excluded_members = [*find_excluded(stream)]
     number = census["excluded"]
-    if out and all(map(has_never_noted, out)):
+    if excluded_members and all(map(has_never_noted, excluded_members)):
         return describe_never_noted(number)
-    last_at = max((each.heard_at for each in out if each.heard_at is not None), default=None)
-    are_silent = all(map(_has_timed_out, out))
+    last_at = max(
+        (member.heard_at for member in excluded_members if member.heard_at is not None),
+        default=None,
+    )
+    are_silent = all(map(_has_timed_out, excluded_members))
     is_rest = census["finished"] > 0
     return describe_silence(number, last_at, are_silent=are_silent, is_rest=is_rest)
 

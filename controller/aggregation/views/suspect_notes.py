@@ -9,7 +9,9 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.view import View
 from noted_time.answers import Hint
 from noted_time.reading import sum_by_writer
+from noted_time.rules import Member
 from noted_time.values import (
+    LateReport,
     describe_doubt,
     format_gap,
     format_seconds,
@@ -27,38 +29,54 @@ NO_POSITION = "never noted a position, so no cut covers its rows."
 
 
 def find_hints(view: View) -> list[Hint]:
-    stream, domain, now = view.stream, view.domain, view.now.wall
-    fights = (Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now))
-    fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.list_recent(now))
+    stream = view.stream
+    domain = view.domain
+    now = view.now.wall
+    fight_hints = (
+        Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now)
+    )
+    fenced_hints = (
+        Hint(process.writer, "fenced", process.detail) for process in stream.fences.list_recent(now)
+    )
     late = _find_late_writers(stream, domain, now)
-    return list(islice(chain(fights, fenced, late, _find_doubts(stream, domain)), HINTS_SHOWN))
+    return list(
+        islice(chain(fight_hints, fenced_hints, late, _find_doubts(stream, domain)), HINTS_SHOWN)
+    )
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
-    recent = (each for each in stream.late_reports[domain] if each.last_seen_at > now - LATELY_MS)
-    for each in sum_by_writer(recent):
-        span = format_seconds(max(LATELY_MS, now - each.first_seen_at))
-        far = f", up to {format_gap(each.max_time, each.max_time + each.lateness)} late" * bool(
-            each.lateness
-        )
-        member = stream.aggregator.domains.members.get(each.writer)
-        doubt = "." if member is None or member.exclusion else ": wrong clock or zone? Sent twice?"
-        does = "wrote" if member is None or not member.observes else "found"
-        detail = (
-            f"{does} {pluralize(each.rows, 'row')} below the watermark in the last "
-            f"{span}{far}{doubt}"
-        )
-        if not each.rows:
-            noted = f"noted below the watermark in the last {span} and declared no event times"
-            detail = f"{noted}: some of its rows may be late."
-        yield Hint(each.writer, "late", detail)
+    recent = (
+        report for report in stream.late_reports[domain] if report.last_seen_at > now - LATELY_MS
+    )
+    for report in sum_by_writer(recent):
+        span = format_seconds(max(LATELY_MS, now - report.first_seen_at))
+        if report.rows:
+            member = stream.aggregator.domains.members.get(report.writer)
+            detail = _describe_late_rows(report, span, member)
+        else:
+            fault = f"noted below the watermark in the last {span} and declared no event times"
+            detail = f"{fault}: some of its rows may be late."
+        yield Hint(report.writer, "late", detail)
+
+
+def _describe_late_rows(report: LateReport, span: str, member: Member | None) -> str:
+    verb = "wrote"
+    if member is not None and member.observes:
+        verb = "found"
+    detail = f"{verb} {pluralize(report.rows, 'row')} below the watermark in the last {span}"
+    if report.lateness:
+        detail += f", up to {format_gap(report.max_time, report.max_time + report.lateness)} late"
+    if member is None or member.exclusion:
+        return f"{detail}."
+    return f"{detail}: wrong clock or zone? Sent twice?"
 
 
 def _find_doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
     are_unix_ms = stream.settings.are_unix_ms
     has_segments = bool(stream.aggregator.domains.segments.offsets)
     for track in islice(stream.aggregator.domains[domain].tracks(), MEMBERS_EXAMINED):
-        writer, time = track.member.writer, track.noted
+        writer = track.member.writer
+        time = track.noted
         if time is None or track.member.state != "live":
             continue
         if are_unix_ms and look_like_seconds(time):

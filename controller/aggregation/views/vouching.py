@@ -21,7 +21,8 @@ class Vouching:
     """The members that vouch for a domain, and the writers that are expected to."""
 
     def __init__(self, view: View) -> None:
-        self._view, self._stream = view, view.stream
+        self._view = view
+        self._stream = view.stream
         self.stream = view.stream.record.name
         self.history = view.history
         self.coverage = view.stream.coverage(view.domain)
@@ -38,7 +39,7 @@ class Vouching:
     def expected(self) -> list[str]:
         members = self._stream.aggregator.domains.members
         names = self._stream.settings.expected_writers
-        return [n for n in names if n not in members or self._is_counted(members[n])]
+        return [name for name in names if name not in members or self._is_counted(members[name])]
 
     def _is_counted(self, member: Member) -> bool:
         """Return whether the member vouches for the domain, or did so and dropped it."""
@@ -48,7 +49,8 @@ class Vouching:
     @property
     def forgotten_seq(self) -> int:
         """The last mark when a member was last forgotten, or 0."""
-        lower, last = self._find_forgotten_lower(), self.history.last
+        lower = self._find_forgotten_lower()
+        last = self.history.last
         if lower is None or last is None:
             return 0
         return self.history.complete_to(min(lower, last.lower)).seq
@@ -87,19 +89,22 @@ class Vouching:
 
     def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         members = self._stream.aggregator.domains.members
-        return self._find_writer_status(members[writer]) if writer in members else UNKNOWN_STATUS
+        if writer not in members:
+            return UNKNOWN_STATUS
+        return self._find_writer_status(members[writer])
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         return self._stream.window(position, self.domain).lower_seq or 0
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> list[int]:
         last = self.history.last
-        unknown = {each for each, offset in position.items() if offset}
+        unknown = {segment for segment, offset in position.items() if offset}
         unknown.difference_update(last.cut.offsets if last else ())
         for event in self._stream.scale_events:
             unknown.difference_update(event.sealed, event.created)
-        for member in self.members if unknown else ():
-            unknown.difference_update(member.position)
+        if unknown:
+            for member in self.members:
+                unknown.difference_update(member.position)
         return sorted(unknown)
 
     def list_holding_back(self, limit: int) -> tuple[list[tuple[str, int]], int]:
@@ -110,14 +115,15 @@ class Vouching:
         now = view.served_ms + self._stream.unix_shift(view.now)
         longest = decision.waiting_for[:limit]
         return [
-            (each.writer, now - each.held_back_ms) for each in longest
+            (waiting.writer, now - waiting.held_back_ms) for waiting in longest
         ], decision.holding_back_count
 
     def suggest(self, writer: str) -> str:
-        aggregator, settings = self._stream.aggregator, self._stream.settings
-        known = [*islice(aggregator.writers(), MEMBERS_EXAMINED), *settings.expected_writers]
+        aggregator = self._stream.aggregator
+        settings = self._stream.settings
+        names = [*islice(aggregator.writers(), MEMBERS_EXAMINED), *settings.expected_writers]
         forgets_after_ms = settings.writer_retention_ms if aggregator.forgotten_lowers else None
-        return suggest_writer(self.stream, writer, known, forgets_after_ms)
+        return suggest_writer(self.stream, writer, names, forgets_after_ms)
 
     def list_latecomers(self) -> Sequence[Latecomer]:
         return self._latecomers
@@ -148,7 +154,7 @@ def find_latecomers(
         if from_time is None:
             continue  # almost all, in 0.2 µs each
         if track.vouches_here:
-            seqs = (each.from_seq for each in membership.spells)
+            seqs = (spell.from_seq for spell in membership.spells)
             yield Latecomer(member.writer, from_time, min(seqs, default=MAX_INT64))
 
 

@@ -85,8 +85,8 @@ class Need(NamedTuple):
         return self.right in {"nothing", "a token"} or grant.may_administer()
 
     def __str__(self) -> str:
-        named = self.right in {"read", "write", "observe"}
-        return f"{self.right} stream {self.stream!r}" if named else self.right
+        is_of_stream = self.right in {"read", "write", "observe"}
+        return f"{self.right} stream {self.stream!r}" if is_of_stream else self.right
 
 
 def find_need(method: str, path: str) -> Need:
@@ -96,8 +96,8 @@ def find_need(method: str, path: str) -> Need:
     "read stream 'flights'"
     """
     if path.startswith(STREAMS_PREFIX) and path != STREAMS_PREFIX:
-        stream, *below = path.removeprefix(STREAMS_PREFIX).split("/")
-        return Need(_find_right(method, below), stream)
+        stream, *path_parts = path.removeprefix(STREAMS_PREFIX).split("/")
+        return Need(_find_right(method, path_parts), stream)
     if path in OPEN_PATHS or path.startswith(assets.ASSETS_PATH):
         return Need("nothing")
     if path in RIGHTS_BY_PATH:
@@ -107,13 +107,13 @@ def find_need(method: str, path: str) -> Need:
     return Need("administer")
 
 
-def _find_right(method: str, below: Sequence[str]) -> Right:
-    if (method, below) == ("POST", ["notes"]):
+def _find_right(method: str, path_parts: Sequence[str]) -> Right:
+    if (method, path_parts) == ("POST", ["notes"]):
         return "write"
-    if (method, below) == ("POST", ["event-time-form"]):
+    if (method, path_parts) == ("POST", ["event-time-form"]):
         return "observe"
-    masked = "/".join("*" if place % 2 else part for place, part in enumerate(below))
-    return "read" if (method, masked) in READER_CALLS else "administer"
+    masked_path = "/".join("*" if place % 2 else part for place, part in enumerate(path_parts))
+    return "read" if (method, masked_path) in READER_CALLS else "administer"
 
 
 class AccessDenied(Exception):
@@ -225,8 +225,8 @@ def is_foreign(origin: bytes, host: bytes) -> bool:
     """
     scheme, separator, place = origin.lower().partition(b"://")
     port = DEFAULT_PORTS.get(scheme, b"")
-    own = host.lower().removesuffix(port)
-    return not (separator and own) or place.removesuffix(port) != own
+    own_place = host.lower().removesuffix(port)
+    return not (separator and own_place) or place.removesuffix(port) != own_place
 
 
 def is_loopback(host: str) -> bool:

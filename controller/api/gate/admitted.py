@@ -41,9 +41,11 @@ class StreamRequest(NamedTuple):
         call: Call = self.scope["state"]["call"]
         return call
 
-    def is_to(self, method: str, below: str) -> bool:
+    def is_to(self, method: str, path_end: str) -> bool:
         scope = self.scope
-        match = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
+        match = (
+            scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{path_end}"
+        )
         return bool(match)
 
     @property
@@ -51,7 +53,7 @@ class StreamRequest(NamedTuple):
         return self.is_to("POST", "notes")
 
     def header(self, name: bytes) -> bytes:
-        return next((value for each, value in self.scope["headers"] if each == name), b"")
+        return next((value for header, value in self.scope["headers"] if header == name), b"")
 
     @property
     def target(self) -> str:
@@ -62,8 +64,8 @@ class StreamRequest(NamedTuple):
     @property
     def waits_s(self) -> float:
         if self.is_to("POST", "completeness"):
-            found = _WAIT_MS.search(self.body)
-            waits = [found[1].decode() if found else "0"]
+            match = _WAIT_MS.search(self.body)
+            waits = [match[1].decode() if match else "0"]
         else:
             waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
         return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0

@@ -42,7 +42,7 @@ NoteBody: Any = request_of(
     Note,
     "NoteBody",
     "A writer's claim that all its events with time < `time` are below `position`.",
-    nested={LateRows: NotedLateRows, LogFact: NotedLogFact},
+    nested_requests={LateRows: NotedLateRows, LogFact: NotedLogFact},
 )
 
 
@@ -114,6 +114,8 @@ def find_note_faults(body: bytes, first: msgspec.ValidationError) -> list[Placed
     is_small = len(body) <= EXPLAINED_BYTES
     if is_small or "$" in str(first):
         with suppress(msgspec.DecodeError, RecursionError):
-            given = msgspec.json.decode(body)
-            return find_faults(NotesBody, given, ("body",), first, FAULTS_SHOWN if is_small else 1)
+            content = msgspec.json.decode(body)
+            return find_faults(
+                NotesBody, content, ("body",), first, FAULTS_SHOWN if is_small else 1
+            )
     return [describe_first(first, ("body",))]

@@ -70,13 +70,13 @@ def submit_notes(
 
 
 async def answer_submitted(
-    controller: Controller, stream: str, submitted: Future[Results] | Answer
+    controller: Controller, stream: str, pending_answer: Future[Results] | Answer
 ) -> Answer:
     """Return the result of each note, or `NOT_MINE` if another controller owns the stream."""
-    if isinstance(submitted, Answer):
-        return submitted
+    if isinstance(pending_answer, Answer):
+        return pending_answer
     try:
-        return _answer(controller, stream, await submitted)
+        return _answer(controller, stream, await pending_answer)
     except REQUEST_FAILURES as failure:
         return refusal_of(failure)
 
@@ -108,15 +108,15 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
         controller.count_notes(((first, 1),))
         return _encode_accepted(first.lower)
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
-    refused = controller.count_notes(runs)
-    encoded = b"[%b]" % b",".join(_encode_results(runs))
+    refused_count = controller.count_notes(runs)
+    encoded_results = b"[%b]" % b",".join(_encode_results(runs))
     names_domains = any(_concerns_domains(result) for result, _ in runs)
-    if not (refused or names_domains):
-        return _encode_all_accepted(encoded)
-    facts: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
+    if not (refused_count or names_domains):
+        return _encode_all_accepted(encoded_results)
+    facts: dict[str, Any] = {"refused": refused_count, "results": msgspec.Raw(encoded_results)}
     if names_domains:
         facts["domains"] = controller.stream(stream).settings.domains
-    if refused < len(results):
+    if refused_count < len(results):
         return Answer.of(200, _encoder.encode(facts))
     return build_problem(422, "notes_refused", _describe_refusals(runs), **facts)
 
@@ -136,31 +136,33 @@ def _concerns_domains(result: Accepted | Refused) -> bool:
 
 
 def _describe_refusals(runs: Runs) -> str:
-    counts, far = Counter[str](), ""
-    for result, n in runs:
+    counts = Counter[str]()
+    detail = ""
+    for result, count in runs:
         if isinstance(result, Refused):
-            counts[result.status] += n
-            far = far or result.detail or ""
-    why = ", ".join(f"{n} {status}" for status, n in counts.items())
-    return f"no note was accepted: {why}{far and f'; {far}'}"
+            counts[result.status] += count
+            detail = detail or result.detail or ""
+    why = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f"no note was accepted: {why}{detail and f'; {detail}'}"
 
 
 def _encode_results(runs: Runs) -> Iterator[bytes]:
     """Limit positions and times of joining writers to the size of one request."""
     room = SEGMENTS_PER_POSITION
-    for result, n in runs:
+    for result, count in runs:
         answer = build_result(result)
         if isinstance(answer, Accepted) and answer.position is not None:
-            room -= n * (len(answer.position) + len(answer.times or {}))
+            room -= count * (len(answer.position) + len(answer.times or {}))
             if room < 0:
                 answer = replace(answer, position=None, times=None)
-        yield b",".join([_encoder.encode(answer)] * n)
+        yield b",".join([_encoder.encode(answer)] * count)
 
 
 def build_result(result: Accepted | Refused) -> Accepted | RefusedAnswer:
     if isinstance(result, Accepted):
         return result
-    last, status = result.last, result.status
+    last = result.last
+    status = result.status
     if isinstance(last, OtherLog):
         return RefusedAnswer(status=status, last=None, known=last.known, given=last.given)
     current = last.current if isinstance(last, Session) else last
@@ -177,6 +179,6 @@ def _check_writers(call: Call, notes: Iterable[Note]) -> None:
         return
     foreign = grant.find_foreign(note.writer for note in notes)
     if foreign is not None:
-        tried = Attempt(f"note for {foreign}", call.stream, call.remote)
-        audit.record_refusal(tried, "forbidden", call.holder)
+        attempt = Attempt(f"note for {foreign}", call.stream, call.remote)
+        audit.record_refusal(attempt, "forbidden", call.holder)
         raise ForeignWriter(foreign)

@@ -74,7 +74,8 @@ class Forwarding:
     def __init__(
         self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._controller, self._ownership = controller, controller.ownership
+        self._controller = controller
+        self._ownership = controller.ownership
         # an explicit transport uses no proxy of the environment
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self.http_client = httpx.AsyncClient(
@@ -86,20 +87,20 @@ class Forwarding:
         self._failing: set[str] = set()
         self._waiting = self._bytes = 0
 
-    async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        """Return the answer of the stream's owner, by `here` if that is this controller.
+    async def answer(self, request: StreamRequest, answer_here: AnswerHere) -> Answer:
+        """Return the answer of the stream's owner, by `answer_here` if that is this controller.
 
         Raises `Overloaded`, and `StoreUnavailable` if the owner may have processed the request.
         """
         if self._controller.owns(request.stream):
-            answer = await here(request)
+            answer = await answer_here(request)
             if answer.status != MISDIRECTED:
                 return answer
         if request.header(FORWARDED_HEADER):
             return NOT_MINE
         self._controller.check_serving()
         with self._reserve_room(len(request.body)):
-            return await self._hold_until_answered(request, here)
+            return await self._hold_until_answered(request, answer_here)
 
     async def close(self) -> None:
         for peer in self._peers.values():
@@ -108,22 +109,27 @@ class Forwarding:
 
     @contextmanager
     def _reserve_room(self, size: int) -> Iterator[None]:
-        most = self._controller.limits.waiting_requests
-        if self._waiting >= most or (self._waiting and self._bytes + size > FORWARDED_BYTES):
+        max_requests = self._controller.limits.waiting_requests
+        if self._waiting >= max_requests or (
+            self._waiting and self._bytes + size > FORWARDED_BYTES
+        ):
             message = f"{self._waiting} requests wait for another controller; try again"
             raise self._controller.metrics.overload(message)
-        self._waiting, self._bytes = self._waiting + 1, self._bytes + size
+        self._waiting += 1
+        self._bytes += size
         try:
             yield
         finally:
-            self._waiting, self._bytes = self._waiting - 1, self._bytes - size
+            self._waiting -= 1
+            self._bytes -= size
 
-    async def _hold_until_answered(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        loop, stream = asyncio.get_running_loop(), request.stream
+    async def _hold_until_answered(self, request: StreamRequest, answer_here: AnswerHere) -> Answer:
+        loop = asyncio.get_running_loop()
+        stream = request.stream
         deadline = loop.time() + HOLD_S
         while True:
             if self._controller.owns(stream):
-                answer = await here(request)
+                answer = await answer_here(request)
             else:
                 answer = await self._ask_owner(request)
             if answer.status != MISDIRECTED:
@@ -160,32 +166,32 @@ class Forwarding:
         if reply is None:
             return NOT_MINE
         headers = ((name.lower(), value) for name, value in reply.headers.raw)
-        returned = [each for each in headers if each[0] in RETURNED_HEADERS]
-        return Answer(reply.status_code, reply.content, returned)
+        returned_headers = [header for header in headers if header[0] in RETURNED_HEADERS]
+        return Answer(reply.status_code, reply.content, returned_headers)
 
     async def _send_unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
         """Return `None` if a long poll's stream moves or this controller stops."""
-        sent = self.http_client.request(
+        exchange = self.http_client.request(
             request.scope["method"],
             f"{url}{request.target}",
             content=request.body,
             headers=[
-                *(each for each in request.scope["headers"] if each[0] in FORWARDED_HEADERS),
+                *(header for header in request.scope["headers"] if header[0] in FORWARDED_HEADERS),
                 FORWARDED_MARK,
             ],
             timeout=httpx.Timeout(OWNER_S + request.waits_s, connect=CONNECT_S),
         )
-        sent = asyncio.wait_for(sent, CONNECT_S + OWNER_S + request.waits_s)
+        exchange = asyncio.wait_for(exchange, CONNECT_S + OWNER_S + request.waits_s)
         if not request.waits_s:
-            return await sent
-        reply = asyncio.create_task(sent)
-        moved = asyncio.create_task(self._wait_for_move(url, request.stream))
+            return await exchange
+        reply = asyncio.create_task(exchange)
+        move = asyncio.create_task(self._wait_for_move(url, request.stream))
         try:
-            await asyncio.wait((reply, moved), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reply, move), return_when=asyncio.FIRST_COMPLETED)
             return reply.result() if reply.done() else None
         finally:
             reply.cancel()
-            moved.cancel()
+            move.cancel()
 
     async def _wait_for_move(self, url: str, stream: str) -> None:
         while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
@@ -202,7 +208,8 @@ class _Peer:
     """Posts the notes for one other controller in frames."""
 
     def __init__(self, url: str, forwarding: Forwarding) -> None:
-        self._url, self._forwarding = url, forwarding
+        self._url = url
+        self._forwarding = forwarding
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -232,12 +239,13 @@ class _Peer:
                         future.set_result(answer)
 
     def _next_frame(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
-        waiting = [each for each in self._waiting if not each[1].cancelled()]
+        waiting = [pair for pair in self._waiting if not pair[1].cancelled()]
         size = end = 0
         while end < min(len(waiting), MOST_ITEMS) and size < FRAME_BYTES:
             size += len(waiting[end][0].body)
             end += 1
-        frame, self._waiting = waiting[:end], waiting[end:]
+        frame = waiting[:end]
+        self._waiting = waiting[end:]
         return frame
 
     async def _post(self, items: list[Item]) -> list[Answer]:
@@ -266,12 +274,14 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return build_problem(400, "malformed_frame", f"body: {error}")
     # submit all before waiting, so that one commit can include many
-    submitted = [
+    pending_answers = [
         _submit_item(controller, gate, item, remote) async for item in iterate_in_slices(items)
     ]
     answers = [
-        await answer_submitted(controller, item.stream, each)
-        async for item, each in iterate_in_slices(zip(items, submitted, strict=True))
+        await answer_submitted(controller, item.stream, pending_answer)
+        async for item, pending_answer in iterate_in_slices(
+            zip(items, pending_answers, strict=True)
+        )
     ]
     return Answer.of(200, _encoder.encode(answers), "application/msgpack")
 
@@ -279,12 +289,13 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
 def _submit_item(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
-    shown = [(b"authorization", item.authorization)] if item.authorization else []
-    path, need = f"/v1/streams/{item.stream}/notes", Need("write", item.stream)
+    headers = [(b"authorization", item.authorization)] if item.authorization else []
+    path = f"/v1/streams/{item.stream}/notes"
+    need = Need("write", item.stream)
     try:
-        holder = gate.admit(RequestInfo("POST", path, shown, remote, need))
-    except AccessDenied as denied:
-        return denied.problem
+        holder = gate.admit(RequestInfo("POST", path, headers, remote, need))
+    except AccessDenied as error:
+        return error.problem
     if not controller.owns(item.stream):
         return NOT_MINE
     return submit_notes(controller, Call(item.stream, holder, remote), item.body, is_brief=True)

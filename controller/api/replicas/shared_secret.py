@@ -18,8 +18,8 @@ REREAD_INTERVAL_S = 1.0  # so that strangers cannot cause more reads
 class SharedSecret:
     """The secret, as last read from the database."""
 
-    def __init__(self, read: Callable[[], Awaitable[bytes]]) -> None:
-        self._read = read
+    def __init__(self, read_secret: Callable[[], Awaitable[bytes]]) -> None:
+        self._read = read_secret
         self._known = b""
         self._reading = asyncio.Lock()
         self._again_at = 0.0
@@ -38,15 +38,15 @@ class SharedSecret:
 
     async def check(self, info: RequestInfo) -> None:
         """Raise `AccessDenied` unless the request has the secret, read again if it differs."""
-        shown = next((value for name, value in info.headers if name == SECRET_HEADER), b"")
+        shown_secret = next((value for name, value in info.headers if name == SECRET_HEADER), b"")
         try:
-            if not self._is_secret(shown):
+            if not self._is_secret(shown_secret):
                 await self.refresh()
         except StoreUnavailable as failure:
             raise AccessDenied(problem_of(failure)) from failure
-        if not self._is_secret(shown):
+        if not self._is_secret(shown_secret):
             sentence = "only a controller of the same database may forward notes"
             raise info.deny("forbidden", sentence)
 
-    def _is_secret(self, shown: bytes) -> bool:
-        return bool(self._known) and hmac.compare_digest(shown, self._known)
+    def _is_secret(self, shown_secret: bytes) -> bool:
+        return bool(self._known) and hmac.compare_digest(shown_secret, self._known)

@@ -58,12 +58,12 @@ async def parse_position(
     if position is None:
         return None
     try:
-        given = msgspec.json.decode(position)
+        content = msgspec.json.decode(position)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest([(".".join(POSITION_PLACE), f"must be JSON: {error}")]) from error
-    found: Position = convert_given(Position, given, POSITION_PLACE)
+    parsed_position: Position = convert_given(Position, content, POSITION_PLACE)
     check_names_once(position, POSITION_PLACE)
-    return found
+    return parsed_position
 
 
 PositionDep = Annotated[Position | None, Depends(parse_position)]
@@ -79,21 +79,28 @@ async def check_parameters(request: Request) -> None:
     """Raise `InvalidRequest` for query parameters that are unknown or repeated."""
     if not request.query_params:
         return
-    known = _list_parameters(request)
+    known_names = _list_parameters(request)
     counts = Counter(name for name, _ in request.query_params.multi_items())
-    unknown = islice((name for name in counts if name not in known), FAULTS_SHOWN)
-    faults = [(name, describe_unknown("query parameter", name, [*known])) for name in unknown]
-    repeated = (name for name in known if counts[name] > 1 and not known[name])
-    faults += [(name, "is given more than once") for name in repeated]
+    unknown = islice((name for name in counts if name not in known_names), FAULTS_SHOWN)
+    faults = [(name, describe_unknown("query parameter", name, [*known_names])) for name in unknown]
+    repeated_names = (name for name in known_names if counts[name] > 1 and not known_names[name])
+    faults += [(name, "is given more than once") for name in repeated_names]
     if faults:
-        raise InvalidRequest([(format_path(("query", name)), what) for name, what in faults])
+        raise InvalidRequest([(format_path(("query", name)), fault) for name, fault in faults])
 
 
 def _list_parameters(request: Request) -> dict[str, bool]:
     """Return the query parameters of the route, and whether each may be repeated."""
-    wanted = to_camel(request.scope["route"].name)
+    operation_id = to_camel(request.scope["route"].name)
     paths = request.app.openapi()["paths"].values()
-    operations = (each for methods in paths for each in methods.values())
-    operation = next(each for each in operations if each["operationId"] == wanted)
-    given = (each for each in operation.get("parameters", ()) if each["in"] == "query")
-    return {each["name"]: each["schema"].get("type") == "array" for each in given}
+    operations = (operation for methods in paths for operation in methods.values())
+    operation = next(
+        operation for operation in operations if operation["operationId"] == operation_id
+    )
+    query_parameters = (
+        parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+    )
+    return {
+        parameter["name"]: parameter["schema"].get("type") == "array"
+        for parameter in query_parameters
+    }

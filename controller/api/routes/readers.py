@@ -83,13 +83,13 @@ async def list_marks(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    asked: Annotated[MarksAsked, Query()],
+    query: Annotated[MarksAsked, Query()],
 ) -> Response:
     """Return the marks after a seq. If there is none, wait up to `wait_ms` for the first.
 
     The answer has at most `limit` marks or 4 MiB. If more marks follow, `has_more` is true.
     """
-    answer = await _poll_marks(controller, call._replace(stream=stream), asked)
+    answer = await _poll_marks(controller, call._replace(stream=stream), query)
     return answer.to_response()
 
 
@@ -100,11 +100,11 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
-    asked = _parse_marks_query(request.scope["query_string"])
-    if asked is None:
+    query = _parse_marks_query(request.scope["query_string"])
+    if query is None:
         return None
     try:
-        return await _poll_marks(controller, request.call, asked)
+        return await _poll_marks(controller, request.call, query)
     except (NotedTimeError, NotOwner) as refusal:
         return refusal_of(refusal)
 
@@ -112,27 +112,28 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
 @lru_cache(maxsize=16)
 def _parse_marks_query(query: bytes) -> MarksAsked | None:
     pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    named: dict[str, Any] = dict(pairs)
-    if len(named) != len(pairs) or not named.keys() <= MarksAsked.model_fields.keys():
+    values: dict[str, Any] = dict(pairs)
+    if len(values) != len(pairs) or not values.keys() <= MarksAsked.model_fields.keys():
         return None
     try:
-        return MarksAsked.model_validate(named)
+        return MarksAsked.model_validate(values)
     except ValidationError:
         return None
 
 
-async def _poll_marks(controller: Controller, call: Call, asked: MarksAsked) -> Answer:
+async def _poll_marks(controller: Controller, call: Call, query: MarksAsked) -> Answer:
     new_marks = await controller.polls.marks(
-        call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
+        call.stream, query.domain, after=query.after, wait_ms=query.wait_ms, is_admin=call.is_admin
     )
-    return Answer.of(200, await _encode_marks_answer(new_marks, asked))
+    return Answer.of(200, await _encode_marks_answer(new_marks, query))
 
 
-async def _build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
-    is_ahead = asked.after > new_marks.history.last_seq
-    marks = new_marks.history.following(asked.after)
-    (page, _, has_more), state = await page_of(marks, asked.limit), new_marks.stream
-    domain = state.settings.domain_or_default(asked.domain)
+async def _build_marks_answer(new_marks: NewMarks, query: MarksAsked) -> MarksAnswer:
+    is_ahead = query.after > new_marks.history.last_seq
+    marks = new_marks.history.following(query.after)
+    page, _, has_more = await page_of(marks, query.limit)
+    state = new_marks.stream
+    domain = state.settings.domain_or_default(query.domain)
     return MarksAnswer(
         stream_id=state.id,
         scale_events=len(state.scale_events),
@@ -147,17 +148,18 @@ async def _build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAn
     )
 
 
-async def _encode_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> bytes:
-    state, history = new_marks.stream, new_marks.history
+async def _encode_marks_answer(new_marks: NewMarks, query: MarksAsked) -> bytes:
+    state = new_marks.stream
+    history = new_marks.history
     content = history.first_seq, history.last_seq, new_marks.quiet
     now = len(state.scale_events), state.final_cut, state.record.logs
-    key = asked.after, asked.limit, content, now
-    known = _last_answers.get(history)
-    if known is None or known[0] != key:
-        known = key, encode(await _build_marks_answer(new_marks, asked))
-        if len(known[1]) <= KEPT_BYTES:
-            _last_answers[history] = known
-    return known[1]
+    key = query.after, query.limit, content, now
+    last_answer = _last_answers.get(history)
+    if last_answer is None or last_answer[0] != key:
+        last_answer = key, encode(await _build_marks_answer(new_marks, query))
+        if len(last_answer[1]) <= KEPT_BYTES:
+            _last_answers[history] = last_answer
+    return last_answer[1]
 
 
 WindowDep = Annotated[requests.WindowRequest, Depends(BodyOf(requests.WindowRequest))]
@@ -186,16 +188,19 @@ async def judge_completeness(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    asked: Annotated[Requirement, Depends(BodyOf(requests.CompletenessRequest))],
+    requirement: Annotated[Requirement, Depends(BodyOf(requests.CompletenessRequest))],
 ) -> Response:
     """Return whether the stream, or a reader of it, is complete to a time, and what it lacks."""
-    if asked.wait_ms and asked.to is not None:
-        await controller.polls.wait_for_verdict(stream, asked, asked.to, is_admin=call.is_admin)
-    vouching = Vouching(View.of(controller.stream(stream), controller.now, asked.domain))
-    verdict, by = judge(vouching, asked), None
+    if requirement.wait_ms and requirement.to is not None:
+        await controller.polls.wait_for_verdict(
+            stream, requirement, requirement.to, is_admin=call.is_admin
+        )
+    vouching = Vouching(View.of(controller.stream(stream), controller.now, requirement.domain))
+    verdict = judge(vouching, requirement)
+    vouched_by = None
     if verdict.mark is not None:
-        (by,) = await tally_vouching(vouching, [(verdict.mark.seq, verdict.time or 0)])
-    return reply(build_answer(vouching, asked, verdict, by, controller.now_ms))
+        (vouched_by,) = await tally_vouching(vouching, [(verdict.mark.seq, verdict.time or 0)])
+    return reply(build_answer(vouching, requirement, verdict, vouched_by, controller.now_ms))
 
 
 class CutAsked(BaseModel, frozen=True):
@@ -212,7 +217,7 @@ async def get_cut(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    asked: Annotated[CutAsked, Query()],
+    query: Annotated[CutAsked, Query()],
 ) -> Response:
     """Return the first mark with lower >= `complete_to`. All rows below it are below its cut.
 
@@ -220,18 +225,21 @@ async def get_cut(
     `late_writers` are those whose late rows may have times from `from_time` to `complete_to`, by
     default all times below `complete_to`.
     """
-    complete_to, from_time, domain = asked.complete_to, asked.from_time, asked.domain
+    complete_to = query.complete_to
+    from_time = query.from_time
+    domain = query.domain
     if from_time is not None and from_time >= complete_to:
         raise Rejected(f"`from_time` {from_time} is not before `complete_to` {complete_to}")
-    question = Requirement(to=complete_to, domain=domain, wait_ms=asked.wait_ms)
-    if asked.wait_ms:
+    question = Requirement(to=complete_to, domain=domain, wait_ms=query.wait_ms)
+    if query.wait_ms:
         is_admin = call.is_admin
         await controller.polls.wait_for_verdict(stream, question, complete_to, is_admin=is_admin)
     vouching = Vouching(View.of(controller.stream(stream), controller.now, domain))
     check(vouching, question)
-    coverage, history = vouching.coverage, vouching.history
+    coverage = vouching.coverage
+    history = vouching.history
     mark = find_answering_mark(history, coverage, complete_to)
-    (by,) = await tally_vouching(vouching, [(mark.seq, complete_to)])
+    (vouched_by,) = await tally_vouching(vouching, [(mark.seq, complete_to)])
     answer = CutAnswer(
         **asdict(
             coverage.assess_mark(
@@ -241,7 +249,7 @@ async def get_cut(
         **asdict(mark),
         has_position=bool(mark.cut.offsets),
         first_lower=coverage.first_lower,
-        vouched=by,
+        vouched=vouched_by,
         logs=vouching.logs,
     )
     return reply(answer)
@@ -265,7 +273,7 @@ async def list_complete_windows(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    asked: Annotated[WindowsAsked, Query()],
+    query: Annotated[WindowsAsked, Query()],
 ) -> Response:
     """Return the complete windows that end after a time, or wait up to `wait_ms` for the first.
 
@@ -279,22 +287,27 @@ async def list_complete_windows(
     without a least time are in no window: `writers_without_least` lists their writers. `looked_at`
     is the `changed_since` of the next request.
     """
-    tiling = Tiling(asked.size_ms, asked.origin, parse_zone(asked.zone))
-    changed_since = asked.changed_since
-    domain, after, limit = asked.domain, asked.after, asked.limit
+    tiling = Tiling(query.size_ms, query.origin, parse_zone(query.zone))
+    changed_since = query.changed_since
+    domain = query.domain
+    after = query.after
+    limit = query.limit
     if changed_since is not None:
-        if asked.wait_ms:
+        if query.wait_ms:
             raise Rejected("`wait_ms` has no effect with `changed_since`: leave one out")
         state = controller.stream(stream)
-        history, coverage = state.history(domain), state.coverage(domain)
+        history = state.history(domain)
+        coverage = state.coverage(domain)
         view = View.of(state, controller.now, domain)
         look = look_for_reports(view, changed_since, controller.stored_ms(state))
         since_served_ms = look.since_served_ms
-        changed = find_changed_windows(history, tiling, coverage, since_served_ms, after=after)
-        found = islice(changed, limit + 1)
+        changed_windows = find_changed_windows(
+            history, tiling, coverage, since_served_ms, after=after
+        )
+        page_windows = islice(changed_windows, limit + 1)
         without_least = coverage.late_reports.writers_without_least(since_served_ms)
         has_all = look.is_time_known and coverage.late_reports.has_all_since(since_served_ms)
-        answer = await _build_page(view, found, limit, after)
+        answer = await _build_page(view, page_windows, limit, after)
         return reply(
             replace(
                 answer,
@@ -309,7 +322,7 @@ async def list_complete_windows(
         tiling,
         after=after,
         limit=limit + 1,
-        wait_ms=asked.wait_ms,
+        wait_ms=query.wait_ms,
         is_admin=call.is_admin,
     )
     view = View.of(state, controller.now, domain)
@@ -317,11 +330,15 @@ async def list_complete_windows(
 
 
 async def _build_page(
-    view: View, found: Iterable[CompleteWindow], limit: int, after: int | None
+    view: View, found_windows: Iterable[CompleteWindow], limit: int, after: int | None
 ) -> CompleteWindowsPage:
-    windows, vouching = [each async for each in iterate_in_slices(found)], Vouching(view)
-    by = await tally_vouching(vouching, [(each.seq, each.end) for each in windows])
-    rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
+    windows = [window async for window in iterate_in_slices(found_windows)]
+    vouching = Vouching(view)
+    vouchings = await tally_vouching(vouching, [(window.seq, window.end) for window in windows])
+    rows = (
+        replace(window, vouched=vouched_by)
+        for window, vouched_by in zip(windows, vouchings, strict=True)
+    )
     page, last, has_more = await page_of(rows, limit)
     longest, count = vouching.list_holding_back(NAMES_PER_SENTENCE)
     return CompleteWindowsPage(
@@ -362,8 +379,8 @@ async def take_reader_offline(
     body: Annotated[requests.ReaderLeave, Depends(BodyOf(requests.ReaderLeave))],
 ) -> Response:
     """Move the reader's segments back to this position, and stop counting the reader."""
-    reported = group, reader, body.position
-    state, readers = await controller.change(stream, operations.take_offline, *reported)
+    report = group, reader, body.position
+    state, readers = await controller.change(stream, operations.take_offline, *report)
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
@@ -375,7 +392,8 @@ async def list_reader_groups(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List the reader groups, sorted by name, in pages."""
-    state, now = controller.stream(stream), controller.now
+    state = controller.stream(stream)
+    now = controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]
     next_page = rows[limit - 1].group if len(rows) > limit else None

@@ -49,7 +49,7 @@ async def list_streams(
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
     page = names[:limit]
-    streams = [build_stream(each) for each in await controller.summaries(page)]
+    streams = [build_stream(summary) for summary in await controller.summaries(page)]
     next_page = page[-1] if len(names) > limit else None
     return reply(StreamsPage(streams=streams, next=next_page))
 
@@ -81,12 +81,14 @@ async def create_or_update_stream(
     settings = changes.settings()
     if dry_run:
         state = controller.stream(stream)
-        dropped = operations.preview_settings(state, settings, state.served_ms(controller.now))
+        dropped_counts = operations.preview_settings(
+            state, settings, state.served_ms(controller.now)
+        )
         record = replace(state.record, logs=operations.add_log(state.record, log))
         summary = replace(state.summary(), record=record)
-        return reply(build_stream(summary, DroppedAnswer, dropped=dropped))
-    state, created = await controller.put_stream(stream, settings, order, log=log)
-    return reply(build_stream(state.summary()), 201 if created else 200)
+        return reply(build_stream(summary, DroppedAnswer, dropped=dropped_counts))
+    state, is_new = await controller.put_stream(stream, settings, order, log=log)
+    return reply(build_stream(state.summary()), 201 if is_new else 200)
 
 
 @router.get("/{stream}", responses=declare(StreamAnswer))
@@ -168,8 +170,8 @@ async def seal_stream(
     Sending the same body again changes nothing.
     """
     request = SealRequest(body.cut, body.final_times)
-    state, sealed = await controller.seal(stream, order, request)
-    return reply(build_stream(state.summary(), SealedAnswer, never_noted=sealed.never_noted))
+    state, final_seal = await controller.seal(stream, order, request)
+    return reply(build_stream(state.summary(), SealedAnswer, never_noted=final_seal.never_noted))
 
 
 @router.post("/{stream}/truncate", responses=declare(TruncatedAnswer))
@@ -198,12 +200,19 @@ async def list_changes(
     limit: LimitQuery = 100,
 ) -> Response:
     """List the changes by operators, with caller and reason, newest first."""
-    found = await controller.views.changes(stream, before=before, limit=limit + 1)
+    records = await controller.views.changes(stream, before=before, limit=limit + 1)
     changes = [
         ChangeAnswer(
-            c.number, c.at, c.action, c.writer, c.old_values, c.new_values, c.by, c.comment
+            change.number,
+            change.at,
+            change.action,
+            change.writer,
+            change.old_values,
+            change.new_values,
+            change.by,
+            change.comment,
         )
-        for c in found[:limit]
+        for change in records[:limit]
     ]
-    next_page = found[limit - 1].number if len(found) > limit else None
+    next_page = records[limit - 1].number if len(records) > limit else None
     return reply(ChangesPage(changes=changes, next=next_page))

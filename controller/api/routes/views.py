@@ -37,7 +37,7 @@ class OverviewAsked(BaseModel, frozen=True):
 
 @router.get("/overview", responses=declare(OverviewPage))
 async def get_overview(
-    controller: ControllerDep, call: CallDep, asked: Annotated[OverviewAsked, Query()]
+    controller: ControllerDep, call: CallDep, query: Annotated[OverviewAsked, Query()]
 ) -> Response:
     """List the streams that the caller may read, by trouble or by name.
 
@@ -53,10 +53,11 @@ async def get_overview(
     may_read = call.holder.grant.may_read
 
     def is_shown(name: str) -> bool:
-        return asked.search in name and may_read(name)
+        return query.search in name and may_read(name)
 
-    start, limit = asked.start, asked.limit
-    return reply(await controller.views.overview(is_shown, asked.sort, start=start, limit=limit))
+    start = query.start
+    limit = query.limit
+    return reply(await controller.views.overview(is_shown, query.sort, start=start, limit=limit))
 
 
 @router.get("/streams/{stream}/overview", responses=declare(StreamRow))
@@ -76,16 +77,16 @@ class HistoryAsked(BaseModel, frozen=True):
 
 @router.get("/streams/{stream}/history", responses=declare(Period))
 async def get_history(
-    controller: ControllerDep, stream: StreamName, asked: Annotated[HistoryAsked, Query()]
+    controller: ControllerDep, stream: StreamName, query: Annotated[HistoryAsked, Query()]
 ) -> Response:
     """Return how the watermark advanced over wall time, in at most `points` points.
 
     The default period is from the first mark that is kept until now.
     """
-    found = await controller.views.history(
-        stream, asked.domain, asked.from_at, asked.to_at, points=asked.points
+    period = await controller.views.history(
+        stream, query.domain, query.from_at, query.to_at, points=query.points
     )
-    return reply(found)
+    return reply(period)
 
 
 @router.get("/streams/{stream}/segments", responses=declare(SegmentsPage))

@@ -49,14 +49,15 @@ class WritersAsked(BaseModel, frozen=True):
 
 @router.get("/writers", responses=declare(WritersPage))
 async def list_writers(
-    controller: ControllerDep, stream: StreamName, asked: Annotated[WritersAsked, Query()]
+    controller: ControllerDep, stream: StreamName, query: Annotated[WritersAsked, Query()]
 ) -> Response:
     """List the members of `domain`, or of all domains, first those that hold back the watermark.
 
     `states` always counts all members of the stream.
     """
-    state, page = controller.stream(stream), range(asked.start, asked.start + asked.limit)
-    return reply(inspection.writers(state, controller.now, page, asked.domain, asked.search))
+    state = controller.stream(stream)
+    page = range(query.start, query.start + query.limit)
+    return reply(inspection.writers(state, controller.now, page, query.domain, query.search))
 
 
 @router.get(WRITER_PATH, responses=declare(WriterRow))
@@ -128,7 +129,7 @@ class ExplanationAsked(BaseModel, frozen=True):
 async def explain(
     controller: ControllerDep,
     stream: StreamName,
-    asked: Annotated[ExplanationAsked, Query()],
+    query: Annotated[ExplanationAsked, Query()],
     position: PositionDep,
 ) -> Response:
     """Return which writers hold back the watermark, and where it would be without each of them.
@@ -137,9 +138,9 @@ async def explain(
     changing the timeout. With `position`, `reader` contains the segments that a reader at this
     position waits for. Nothing is changed.
     """
-    view = View.of(controller.stream(stream), controller.now, asked.domain)
-    assumed = asked.model_dump(exclude={"domain"})
-    return reply(inspection.explain(view, position=position, **assumed))
+    view = View.of(controller.stream(stream), controller.now, query.domain)
+    assumptions = query.model_dump(exclude={"domain"})
+    return reply(inspection.explain(view, position=position, **assumptions))
 
 
 class LedgerAsked(BaseModel, frozen=True):
@@ -153,16 +154,17 @@ class LedgerAsked(BaseModel, frozen=True):
 
 @router.get("/ledger", responses=declare(LedgerPage))
 async def list_ledger(
-    controller: ControllerDep, stream: StreamName, asked: Annotated[LedgerAsked, Query()]
+    controller: ControllerDep, stream: StreamName, query: Annotated[LedgerAsked, Query()]
 ) -> Response:
     """List the marks that advanced without a writer, by seq, and the late rows."""
     state = controller.stream(stream)
-    state.history(asked.domain)
-    late = state.late_reports[state.settings.domain_or_default(asked.domain)]
+    state.history(query.domain)
+    late = state.late_reports[state.settings.domain_or_default(query.domain)]
     newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen_at"))
-    is_newest_first, limit = asked.order == "newest", asked.limit
+    is_newest_first = query.order == "newest"
+    limit = query.limit
     page, next_page = await controller.views.ledger(
-        stream, asked.domain, after=asked.after, limit=limit, newest_first=is_newest_first
+        stream, query.domain, after=query.after, limit=limit, newest_first=is_newest_first
     )
     answer = LedgerPage(
         entries=page, next=next_page, late_reports=newest, late_report_count=len(late)

@@ -17,24 +17,24 @@ EXPIRED_AT = 1.0  # 0 without a certificate
 
 async def watch_certificate(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None:
     """Load both files for new connections whenever one has changed, and set the `expiry`."""
-    known: list[int] = []
+    known_times: list[int] = []
     while True:
-        found = [each.stat().st_mtime_ns for each in (cert, key) if each.exists()]
-        if found != known:
+        modified_times = [path.stat().st_mtime_ns for path in (cert, key) if path.exists()]
+        if modified_times != known_times:
             try:
                 _load(context, cert, key, expiry)
             except OSError as error:  # such as a certificate whose key follows
                 log.warning("certificate_not_loaded", error=str(error))
-        known = found
+        known_times = modified_times
         await asyncio.sleep(LOOK_EVERY_S)
 
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None:
     """Have `context` use a new one, in which no former certificate has another kind of key."""
-    changed = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    changed.load_cert_chain(cert, key, password=lambda: "")
-    context.sni_callback = lambda connection, *_: setattr(connection, "context", changed)
-    expiry.set(read_expiry(changed, cert))
+    new_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    new_context.load_cert_chain(cert, key, password=lambda: "")
+    context.sni_callback = lambda connection, *_: setattr(connection, "context", new_context)
+    expiry.set(read_expiry(new_context, cert))
     log.info("certificate_loaded")
 
 
@@ -47,9 +47,10 @@ def read_expiry(context: ssl.SSLContext, cert: Path) -> float:
     trusting.check_hostname = False
     trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     trusting.load_verify_locations(cert)
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = trusting.wrap_bio(back, there)
-    server = context.wrap_bio(there, back, server_side=True)
+    to_server = ssl.MemoryBIO()
+    to_client = ssl.MemoryBIO()
+    client = trusting.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
     for side in (client, server, client):
         try:
             side.do_handshake()
@@ -57,5 +58,5 @@ def read_expiry(context: ssl.SSLContext, cert: Path) -> float:
             continue
         except ssl.SSLCertVerificationError:
             return EXPIRED_AT
-    found = client.getpeercert() or {}
-    return float(ssl.cert_time_to_seconds(str(found["notAfter"])))
+    certificate = client.getpeercert() or {}
+    return float(ssl.cert_time_to_seconds(str(certificate["notAfter"])))

@@ -34,24 +34,33 @@ class Connection(asyncio.Protocol):
 
     request_s = 30.0  # for an idle new connection, and for sending a whole request
 
-    def __init__(self, app_state: dict[str, Any], **given: Any) -> None:  # noqa: ANN401 - as in uvicorn
-        self._server: Any = HttpToolsProtocol(app_state={**app_state, "connection": self}, **given)
+    def __init__(self, app_state: dict[str, Any], **options: Any) -> None:  # noqa: ANN401 - as in uvicorn
+        self._server: Any = HttpToolsProtocol(
+            app_state={**app_state, "connection": self}, **options
+        )
         self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]
         self._loop = asyncio.get_running_loop()
-        self._held, self._unseen, self._is_whole, self._is_paused = b"", 0, False, False
+        self._held = b""
+        self._unseen = 0
+        self._is_whole = False
+        self._is_paused = False
         self._unsent: list[bytes] = []
         self._waiting: asyncio.Timeout | None = None
 
     def __enter__(self) -> None:
-        self._unseen, self._since = 0, self._loop.time()
+        self._unseen = 0
+        self._since = self._loop.time()
 
     def receive_more(self, *, is_whole: bool) -> None:
         """Restart the limits for the rest of the body, or stop reading after it."""
-        self._unseen, self._is_whole = 0, is_whole
+        self._unseen = 0
+        self._is_whole = is_whole
 
     def __exit__(self, *_: object) -> None:
-        self._unseen, self._is_whole, self._since = 0, False, float("inf")
+        self._unseen = 0
+        self._is_whole = False
+        self._since = float("inf")
         self._send()
         self._pass_on_soon()
 
@@ -62,7 +71,8 @@ class Connection(asyncio.Protocol):
             waiting.reschedule(self._loop.time())
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - for reading and writing
-        self._network, self._since = transport, self._loop.time()
+        self._network = transport
+        self._since = self._loop.time()
         for name in ("abort", "is_closing", "get_extra_info"):
             setattr(self, name, getattr(transport, name))
         self._server.connection_made(self)
@@ -123,7 +133,8 @@ class Connection(asyncio.Protocol):
                 self.write(TOO_LARGE)
                 self.close()
                 return
-            piece, self._held = self._held[:PIECE_BYTES], self._held[PIECE_BYTES:]
+            piece = self._held[:PIECE_BYTES]
+            self._held = self._held[PIECE_BYTES:]
             self._since = min(self._since, self._loop.time())
             self._unseen += len(piece)
             self._server.data_received(UPGRADE_HEADER.sub(b"\r\nIgnored:", piece))

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 GRACE_S = 10
-FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
+FILES_EVERY_S = 1.0
+FILES_AGAIN_S = 60.0
 
 NO_SNIFFING = [("x-content-type-options", "nosniff")]  # no browser guesses a media type
 
@@ -99,9 +100,11 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._watching = [self._loop.create_task(_watch_files(), name="files")]
-        config, expiry = self.config, self._controller.metrics.certificate_expiry
+        config = self.config
+        expiry = self._controller.metrics.certificate_expiry
         if config.ssl and config.ssl_certfile and config.ssl_keyfile:
-            cert, key = Path(config.ssl_certfile), Path(config.ssl_keyfile)
+            cert = Path(config.ssl_certfile)
+            key = Path(config.ssl_keyfile)
             watching = watch_certificate(config.ssl, cert, key, expiry)
             self._watching.append(self._loop.create_task(watching, name="certificate"))
         await super().startup(sockets)
@@ -181,8 +184,8 @@ def normalize_url(url: str) -> str:
         parts = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise Unreadable(f"--advertise {url!r} is not a URL: {error}") from error
-    whole = parts.scheme in {"http", "https"} and parts.host
-    if not whole or parts.query or parts.fragment:
+    has_host = parts.scheme in {"http", "https"} and parts.host
+    if not has_host or parts.query or parts.fragment:
         raise Unreadable(f"--advertise {url!r} must have the form http://host:port")
     return url.rstrip("/")
 

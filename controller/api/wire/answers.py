@@ -43,12 +43,13 @@ def build_stream(
     answer: type[StreamAnswer] = StreamAnswer,
     **more: Any,  # noqa: ANN401 - the other fields of the answer
 ) -> StreamAnswer:
-    record, seal = summary.record, summary.record.seal
+    record = summary.record
+    seal = record.seal
     return answer(
         **asdict(record.settings),
         name=record.name,
         id=record.id,
-        marks={each: summary.last_marks.get(each) for each in record.settings.domains},
+        marks={domain: summary.last_marks.get(domain) for domain in record.settings.domains},
         scale_events=summary.scales,
         seal=None if seal is None else SealAnswer(at=seal.at, cut=seal.final_cut),
         logs=record.logs,
@@ -60,7 +61,7 @@ def build_stream(
 def build_group(
     stream: StreamState,
     group: ReaderGroup,
-    found: GroupBacklog,
+    backlog: GroupBacklog,
     answer: type[GroupAnswer] = GroupAnswer,
     **more: Any,  # noqa: ANN401 - the other fields of the answer
 ) -> GroupAnswer:
@@ -70,9 +71,9 @@ def build_group(
         readers={reader: segments.get(reader, {}) for reader in sorted(group.readers)},
         windows=windows_of(stream, group),
         states=states_of(stream, group),
-        backlog=found.backlog,
-        backlog_causes=found.causes,
-        backlog_began_at=found.began_at,
+        backlog=backlog.backlog,
+        backlog_causes=backlog.causes,
+        backlog_began_at=backlog.began_at,
         **more,
     )
 

@@ -75,17 +75,17 @@ class BodyOf:
         if not (body or self.is_optional):
             raise InvalidRequest([("body", FAULT_WORDS["missing"])])
         try:
-            given = msgspec.json.decode(body or b"null")
+            content = msgspec.json.decode(body or b"null")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"body: {error}") from error
-        if given is None and self.is_optional:
+        if content is None and self.is_optional:
             return self.kind()
-        if not (isinstance(given, dict) and _is_json(request.headers.get("content-type", ""))):
+        if not (isinstance(content, dict) and _is_json(request.headers.get("content-type", ""))):
             raise InvalidRequest([("body", MUST_BE_A_BODY)])
-        most = FAULTS_SHOWN if len(body) <= EXPLAINED_BYTES else 1
-        found = convert_given(self.kind, given, ("body",), most)
+        max_faults = FAULTS_SHOWN if len(body) <= EXPLAINED_BYTES else 1
+        value = convert_given(self.kind, content, ("body",), max_faults)
         check_names_once(body, ("body",))
-        return found
+        return value
 
     def describe(self) -> dict[str, Any]:
         """Return what OpenAPI says of the body."""
@@ -97,12 +97,12 @@ class BodyOf:
         return {"content": content, "required": not self.is_optional}
 
 
-def convert_given(kind: Any, given: object, where: Path, most: int = FAULTS_SHOWN) -> Any:  # noqa: ANN401 - a type and its value
+def convert_given(kind: Any, content: object, place: Path, max_faults: int = FAULTS_SHOWN) -> Any:  # noqa: ANN401 - a type and its value
     """Return the value of plain JSON, or raise `InvalidRequest` with the faults."""
     try:
-        return msgspec.convert(given, kind, str_keys=True)
+        return msgspec.convert(content, kind, str_keys=True)
     except msgspec.ValidationError as first:
-        raise InvalidRequest(find_faults(kind, given, where, first, most)) from first
+        raise InvalidRequest(find_faults(kind, content, place, first, max_faults)) from first
 
 
 class _Pairs(NamedTuple):
@@ -111,7 +111,7 @@ class _Pairs(NamedTuple):
     pairs: list[tuple[str, Any]]
 
 
-def check_names_once(text: bytes | str, where: Path) -> None:
+def check_names_once(text: bytes | str, place: Path) -> None:
     """Raise `InvalidRequest` for an object with a name twice, whose first value would be lost.
 
     >>> check_names_once('{"read": {"position": {"0": 9, "0": 3}}}', ("body",))
@@ -119,43 +119,43 @@ def check_names_once(text: bytes | str, where: Path) -> None:
     ...
     controller.api.wire.bodies.InvalidRequest: [('body.read.position.0', 'is given more than once')]
     """
-    given = json.loads(text, object_pairs_hook=_Pairs)
-    repeated = list(islice(_list_repeated(given, where), FAULTS_SHOWN))
-    if repeated:
-        raise InvalidRequest(repeated)
+    pairs = json.loads(text, object_pairs_hook=_Pairs)
+    repeated_names = list(islice(_list_repeated(pairs, place), FAULTS_SHOWN))
+    if repeated_names:
+        raise InvalidRequest(repeated_names)
 
 
-def _list_repeated(given: object, where: Path) -> Faults:
-    if isinstance(given, _Pairs):
+def _list_repeated(content: object, place: Path) -> Faults:
+    if isinstance(content, _Pairs):
         names = set[str]()
-        for name, value in given.pairs:
+        for name, value in content.pairs:
             if name in names:
-                yield format_path((*where, name)), "is given more than once"
+                yield format_path((*place, name)), "is given more than once"
             names.add(name)
-            yield from _list_repeated(value, (*where, name))
-    elif isinstance(given, list):
-        for number, value in enumerate(given):
-            yield from _list_repeated(value, (*where, number))
+            yield from _list_repeated(value, (*place, name))
+    elif isinstance(content, list):
+        for number, value in enumerate(content):
+            yield from _list_repeated(value, (*place, number))
 
 
 def find_faults(
     kind: Any,  # noqa: ANN401 - a type
-    given: object,
-    where: Path,
+    content: object,
+    place: Path,
     first: msgspec.ValidationError,
-    most: int,
+    max_faults: int,
 ) -> list[PlacedFault]:
-    """Return at most `most` faults. A single one is looked for at the place of `first`."""
-    part = Part(inspect.type_info(kind), given, where)
+    """Return at most `max_faults` faults. A single one is looked for at the place of `first`."""
+    part = Part(inspect.type_info(kind), content, place)
     with suppress(LookupError, TypeError):  # an object may have two fields of one name
-        for step in split_message(first)[1] if most == 1 else ():
+        for step in split_message(first)[1] if max_faults == 1 else ():
             part = part.go_to(step)
-    return list(islice(_list_faults(part), most)) or [describe_first(first, where)]
+    return list(islice(_list_faults(part), max_faults)) or [describe_first(first, place)]
 
 
-def describe_first(first: msgspec.ValidationError, where: Path) -> PlacedFault:
-    what, path = split_message(first)
-    return format_path((*where, *path)), what
+def describe_first(first: msgspec.ValidationError, place: Path) -> PlacedFault:
+    message, path = split_message(first)
+    return format_path((*place, *path)), message
 
 
 def split_message(error: msgspec.ValidationError) -> tuple[str, Path]:
@@ -164,9 +164,9 @@ def split_message(error: msgspec.ValidationError) -> tuple[str, Path]:
     >>> split_message(msgspec.ValidationError("Expected `int` - at `$.notes[3].position[...]`"))
     ('Expected `int`', ('notes', 3, 'position'))
     """
-    what, _, place = str(error).partition(" - at `")
+    message, _, place = str(error).partition(" - at `")
     steps = re.findall(r"\.(\w+)|\[(\d+)\]", place.partition("[...]")[0])
-    return what.partition(", got ")[0], tuple(name or int(number) for name, number in steps)
+    return message.partition(", got ")[0], tuple(name or int(number) for name, number in steps)
 
 
 class Part(NamedTuple):
@@ -185,17 +185,19 @@ class Part(NamedTuple):
             return self._replace(kind=kind.type, schema=schema).narrow()
         if not isinstance(kind, inspect.UnionType):
             return self
-        parts = [self._replace(kind=each).narrow() for each in kind.types]
-        possible = [each for each in parts if not isinstance(each.kind, inspect.NoneType)]
+        parts = [self._replace(kind=alternative).narrow() for alternative in kind.types]
+        possible = [part for part in parts if not isinstance(part.kind, inspect.NoneType)]
         if self.given is None and len(possible) < len(parts):
             return self._replace(kind=inspect.NoneType())
         is_list = isinstance(self.given, list)
-        fitting = (each for each in possible if hasattr(each.kind, "item_type") == is_list)
+        fitting = (part for part in possible if hasattr(part.kind, "item_type") == is_list)
         return next(fitting, possible[0])
 
     def go_to(self, step: int | str) -> Part:
         part = self.narrow()
-        of_fields = {each.name: each.type for each in getattr(part.kind, "fields", ())}
+        of_fields = {
+            field_info.name: field_info.type for field_info in getattr(part.kind, "fields", ())
+        }
         kind = of_fields[str(step)] if of_fields else part.kind.item_type
         return Part(kind, part.given[step], (*part.where, step))
 
@@ -204,23 +206,25 @@ class Part(NamedTuple):
         return format_path(self.where), words + describe_input(self.given)
 
     def list_own_faults(self) -> Faults:
-        kind, pattern, given = self.kind, self.schema.get("pattern"), self.given
+        kind = self.kind
+        pattern = self.schema.get("pattern")
+        content = self.given
         if isinstance(kind, inspect.LiteralType):
-            if given not in kind.values:
-                *others, last = map(repr, self.schema["enum"])  # msgspec sorts its values
-                yield self.describe("literal_error", f"{', '.join(others)} or {last}")
+            if content not in kind.values:
+                *other_values, last = map(repr, self.schema["enum"])  # msgspec sorts its values
+                yield self.describe("literal_error", f"{', '.join(other_values)} or {last}")
             return
         expected, wrong_type, too_low, too_high = KNOWN_FAULTS[type(kind)]
-        least, most = _find_bounds(kind)
-        size = len(given) if isinstance(given, dict | list | str) else given
-        if type(given) is not expected:
+        min_value, max_value = _find_bounds(kind)
+        size = len(content) if isinstance(content, dict | list | str) else content
+        if type(content) is not expected:
             yield self.describe(wrong_type)
-        elif pattern and not re.fullmatch(pattern, given):
+        elif pattern and not re.fullmatch(pattern, content):
             yield format_path(self.where), describe_pattern(pattern)
-        elif least is not None and size < least:
-            yield self.describe(too_low, least)
-        elif most is not None and size > most:
-            yield self.describe(too_high, most)
+        elif min_value is not None and size < min_value:
+            yield self.describe(too_low, min_value)
+        elif max_value is not None and size > max_value:
+            yield self.describe(too_high, max_value)
 
 
 def _find_bounds(kind: Any) -> tuple[int | None, int | None]:  # noqa: ANN401 - any of several types
@@ -233,28 +237,28 @@ def _list_faults(part: Part) -> Faults:
     part = part.narrow()
     if isinstance(part.kind, inspect.NoneType):
         return
-    own = [*part.list_own_faults()]
-    yield from own
-    if not own and isinstance(part.kind, inspect.StructType):
+    own_faults = [*part.list_own_faults()]
+    yield from own_faults
+    if not own_faults and isinstance(part.kind, inspect.StructType):
         yield from _list_in_object(part)
-    elif not own and isinstance(part.kind, inspect.DictType):
+    elif not own_faults and isinstance(part.kind, inspect.DictType):
         yield from _list_in_dict(part)
-    elif not own and isinstance(part.given, list):
+    elif not own_faults and isinstance(part.given, list):
         for number in range(len(part.given)):
             yield from _list_faults(part.go_to(number))
         if part.schema.get("uniqueItems"):
-            named = Counter(map(str, part.given))
-            twice = next((name for name, count in named.items() if count > 1), None)
+            counts = Counter(map(str, part.given))
+            twice = next((name for name, count in counts.items() if count > 1), None)
             if twice is not None:
                 yield format_path(part.where), f"{twice!r} appears more than once"
 
 
 def _list_in_object(part: Part) -> Faults:
-    fields = {each.name: each for each in part.kind.fields}
-    for name, each in fields.items():
+    fields = {field_info.name: field_info for field_info in part.kind.fields}
+    for name, field_info in fields.items():
         if name in part.given:
             yield from _list_faults(part.go_to(name))
-        elif each.required:
+        elif field_info.required:
             yield format_path((*part.where, name)), FAULT_WORDS["missing"]
     for name in part.given:
         if name not in fields:
@@ -263,7 +267,7 @@ def _list_in_object(part: Part) -> Faults:
 
 def _list_in_dict(part: Part) -> Faults:
     is_of_segments = isinstance(part.kind.key_type, inspect.IntType)
-    pattern, what = (
+    pattern, message = (
         (SEGMENT_PATTERN, MUST_BE_A_SEGMENT) if is_of_segments else (NAME_SCHEMA, MUST_BE_A_NAME)
     )
     for key, value in part.given.items():
@@ -271,4 +275,4 @@ def _list_in_dict(part: Part) -> Faults:
         if re.fullmatch(pattern, key):
             yield from _list_faults(Part(part.kind.value_type, value, place))
         else:
-            yield format_path(place), what
+            yield format_path(place), message

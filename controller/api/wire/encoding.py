@@ -26,12 +26,13 @@ async def page_of(items: Iterable[Item], limit: int) -> tuple[tuple[Any, ...], I
     A page has at most `limit` items and `ANSWER_BYTES`, but at least one item.
     """
     page: list[msgspec.Raw] = []
-    last, bytes_left = None, ANSWER_BYTES
+    last = None
+    bytes_left = ANSWER_BYTES
     async for item in iterate_in_slices(items):
-        encoded = encode(item)
-        bytes_left -= len(encoded)
+        encoded_item = encode(item)
+        bytes_left -= len(encoded_item)
         if len(page) == limit or (page and bytes_left < 0):
             return tuple(page), last, True
-        page.append(msgspec.Raw(encoded))
+        page.append(msgspec.Raw(encoded_item))
         last = item
     return tuple(page), last, False

@@ -30,7 +30,8 @@ from noted_time.wording.faults import (
     shorten,
 )
 
-NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
+NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
 
 Described = NotedTimeError | NotOwner  # errors whose class has a `kind`
 
@@ -82,17 +83,17 @@ def refusal_of(error: Described) -> Answer:
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
 
-def build_invalid_request(found: Sequence[PlacedFault]) -> Answer:
-    shown = found[:FAULTS_SHOWN]
-    detail = "; ".join(f"{where}: {what}" for where, what in shown)
-    errors = [{"where": where, "what": what} for where, what in shown]
+def build_invalid_request(faults: Sequence[PlacedFault]) -> Answer:
+    shown_faults = faults[:FAULTS_SHOWN]
+    detail = "; ".join(f"{place}: {message}" for place, message in shown_faults)
+    errors = [{"where": place, "what": message} for place, message in shown_faults]
     return build_problem(422, "invalid_request", detail, errors=errors)
 
 
 def refuse_parameters(query: bytes) -> Answer:
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
-    what = describe_unknown("query parameter", "", ())
-    return build_invalid_request([(format_path(("query", name)), what) for name in names])
+    message = describe_unknown("query parameter", "", ())
+    return build_invalid_request([(format_path(("query", name)), message) for name in names])
 
 
 def install(app: FastAPI) -> None:
@@ -102,10 +103,10 @@ def install(app: FastAPI) -> None:
         path = request.url.path
         if error.status_code == NOT_FOUND:
             error.detail = f"there is no call at {shorten(path)}: /openapi.json lists them"
-        allowed = error.status_code == METHOD_NOT_ALLOWED and _list_allowed_methods(app, path)
-        if allowed:
-            error.detail = f"{shorten(path)} takes {allowed}, not {request.method}"
-            error.headers = {"Allow": allowed}
+        methods = error.status_code == METHOD_NOT_ALLOWED and _list_allowed_methods(app, path)
+        if methods:
+            error.detail = f"{shorten(path)} takes {methods}, not {request.method}"
+            error.headers = {"Allow": methods}
         return _build_http_problem(error)
 
     async def answer_invalid(_: Request, error: InvalidRequest) -> Response:
@@ -140,4 +141,4 @@ def _list_allowed_methods(app: FastAPI, path: str) -> str:
         for template, operations in app.openapi()["paths"].items()
         if compile_path(template)[0].match(path)
     ]
-    return ", ".join(sorted(method.upper() for each in operations for method in each))
+    return ", ".join(sorted(method.upper() for methods in operations for method in methods))

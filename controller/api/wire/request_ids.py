@@ -35,13 +35,13 @@ class AnswerSender:
         await self._send(message)
 
     def _extend(self, headers: RawHeaders) -> RawHeaders:
-        extended = [*headers, NO_STORE]
+        all_headers = [*headers, NO_STORE]
         for name, _ in headers:
             if name == CACHE_CONTROL:
-                extended.pop()
+                all_headers.pop()
         if self._request_id is not None:
-            extended.append((HEADER_NAME, self._request_id))
-        return extended
+            all_headers.append((HEADER_NAME, self._request_id))
+        return all_headers
 
 
 def find_request_id(headers: RawHeaders) -> bytes | None:

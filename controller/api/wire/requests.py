@@ -51,18 +51,21 @@ def request_of(
     name: str,
     about: str,
     *,
-    nested: Mapping[Any, Any] = NOTHING_NESTED,
+    nested_requests: Mapping[Any, Any] = NOTHING_NESTED,
     is_partial: bool = False,
 ) -> Any:  # noqa: ANN401 - a class
     """Return the struct of a value in requests, which refuses unknown names and fields.
 
-    `nested` has the requests of values in its fields. If `is_partial`, no field is required, and
-    each accepts null.
+    `nested_requests` has the requests of values in its fields. If `is_partial`, no field is
+    required, and each accepts null.
     """
     describe = _describe_optional if is_partial else _describe_field
     return defstruct(
         name,
-        [describe(each, _make_strict(each.type, nested)) for each in structs.fields(value)],
+        [
+            describe(field_info, _make_strict(field_info.type, nested_requests))
+            for field_info in structs.fields(value)
+        ],
         bases=None if is_partial else (value,),
         namespace={"__doc__": about},
         frozen=True,
@@ -71,32 +74,33 @@ def request_of(
     )
 
 
-def _describe_field(each: structs.FieldInfo, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN401 - a type
-    default = field(default=each.default, default_factory=each.default_factory)  # type: ignore[call-overload]
-    return each.name, kind, default
+def _describe_field(field_info: structs.FieldInfo, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN401 - a type
+    default = field(default=field_info.default, default_factory=field_info.default_factory)  # type: ignore[call-overload]
+    return field_info.name, kind, default
 
 
-def _describe_optional(each: structs.FieldInfo, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN401 - a type
+def _describe_optional(field_info: structs.FieldInfo, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN401 - a type
     base, *bounds, about = get_args(kind)
-    given = Annotated[(base, *bounds)] if bounds else base
-    return each.name, Annotated[given | UnsetType | None, about], UNSET
+    value_kind = Annotated[(base, *bounds)] if bounds else base
+    return field_info.name, Annotated[value_kind | UnsetType | None, about], UNSET
 
 
-def _make_strict(kind: Any, nested: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - a type
+def _make_strict(kind: Any, nested_requests: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - a type
     """Return the type with `Literal` for `OpenEnum`, and the requests of nested values."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Annotated:
         base, *metas = parts
-        schemas = [each.extra_json_schema or {} for each in metas]
-        names = next((each["enum"] for each in schemas if "enum" in each), ())
-        base = Literal[tuple(names)] if names else _make_strict(base, nested)
+        schemas = [meta.extra_json_schema or {} for meta in metas]
+        names = next((schema["enum"] for schema in schemas if "enum" in schema), ())
+        base = Literal[tuple(names)] if names else _make_strict(base, nested_requests)
         return Annotated[(base, *metas)]
-    several = [_make_strict(each, nested) for each in parts]
+    strict_parts = [_make_strict(part, nested_requests) for part in parts]
     if origin in {Union, UnionType}:
-        return Union[tuple(several)]  # noqa: UP007 - any number of types
+        return Union[tuple(strict_parts)]  # noqa: UP007 - any number of types
     if origin is Sequence:
-        return Sequence[tuple(several)]  # type: ignore[misc]
-    return kind if origin else nested.get(kind, kind)
+        return Sequence[tuple(strict_parts)]  # type: ignore[misc]
+    return kind if origin else nested_requests.get(kind, kind)
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -133,11 +137,11 @@ class StreamChanges(_Settings):  # type: ignore[misc]
             raise ValueError("a name appears more than once")
 
     def settings(self) -> dict[str, Any]:
-        given = ((each, getattr(self, each.name)) for each in list_settings())
+        values = ((setting, getattr(self, setting.name)) for setting in list_settings())
         return {
-            each.name: value
-            for each, value in given
-            if value is not UNSET and (value is not None or each.is_nullable)
+            setting.name: value
+            for setting, value in values
+            if value is not UNSET and (value is not None or setting.is_nullable)
         }
 
 
@@ -200,7 +204,7 @@ _Requirement: Any = request_of(
     Requirement,
     "_Requirement",
     "",
-    nested={ReadOffsets: request_of(ReadOffsets, "ReadBody", ReadOffsets.__doc__ or "")},
+    nested_requests={ReadOffsets: request_of(ReadOffsets, "ReadBody", ReadOffsets.__doc__ or "")},
 )
 
 

@@ -63,7 +63,7 @@ async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> Answer:
     async def gather(message: Message) -> None:
         nonlocal answer
         if message["type"] == "http.response.start":
-            headers = [each for each in message["headers"] if each[0] != b"content-length"]
+            headers = [header for header in message["headers"] if header[0] != b"content-length"]
             answer = Answer(message["status"], b"", headers)
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))

@@ -64,7 +64,7 @@ def declare(*kinds: type[Any]) -> Responses:
     >>> content["application/json"]["schema"]["$ref"]
     '#/components/schemas/CompleteWindow'
     """
-    schemas = [{"$ref": SCHEMA_REF.format(name=each.__name__)} for each in kinds]
+    schemas = [{"$ref": SCHEMA_REF.format(name=kind.__name__)} for kind in kinds]
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return {200: {"content": {"application/json": {"schema": schema}}}}
 
@@ -74,27 +74,27 @@ def add_schemas(document: Schema) -> Schema:
 
     FastAPI writes every bound as a float, which cannot hold the largest int64.
     """
-    _, found = msgspec.json.schema_components(
+    _, components = msgspec.json.schema_components(
         ANSWER_STRUCTS.values(), schema_hook=_describe_cut, ref_template=SCHEMA_REF
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     _, bodies = msgspec.json.schema_components(list_bodies(), ref_template=SCHEMA_REF)
     for name, body in bodies.items():
         schemas[name] = body | {"description": cleandoc(body["description"])}
-    used = set(SCHEMA_REFERENCE.findall(str((document, found))))
-    schemas |= {name: _complete(name, found[name]) for name in found if name in used}
-    refused = "The problem `notes_refused`: no note of the request was accepted."
+    used = set(SCHEMA_REFERENCE.findall(str((document, components))))
+    schemas |= {name: _complete(name, components[name]) for name in components if name in used}
+    description = "The problem `notes_refused`: no note of the request was accepted."
     both = schemas["Problem"], schemas["NotesAnswer"]
     schemas["NotesRefused"] = both[0] | {
         "title": "NotesRefused",
-        "description": refused,
+        "description": description,
         "properties": both[0]["properties"] | both[1]["properties"],
         "required": both[0]["required"] + both[1]["required"],
     }
     for name, new_name in SCHEMA_NAMES.items():
         schemas[new_name] = schemas.pop(name) | {"title": new_name}
-    refined: Schema = _refine(document)
-    return refined
+    refined_document: Schema = _refine(document)
+    return refined_document
 
 
 def _describe_cut(kind: type[Any]) -> Schema:
@@ -108,15 +108,18 @@ def _complete(name: str, schema: Schema) -> Schema:
     text = FOR_READERS_OF_CODE.split(cleandoc(schema["description"]))[0]
     if name == TimeWindow.__name__:  # a tuple whose JSON is an object
         properties = dict(zip(TimeWindow._fields, schema.pop("prefixItems"), strict=True))
-        named = {"properties": properties, "required": [*properties]}
-        schema = {"title": name, "type": "object", **named}
+        members = {"properties": properties, "required": [*properties]}
+        schema = {"title": name, "type": "object", **members}
     kind = ANSWER_STRUCTS.get(name)
     if kind is None or not kind.__struct_config__.omit_defaults:
-        needed, fields = schema.get("required", ()), schema["properties"]
+        required_names = schema.get("required", ())
+        fields = schema["properties"]
         # an unset field, which is omitted, has no default
-        schema["required"] = [f for f in fields if f in needed or "default" in fields[f]]
-        for each in fields.values():
-            each.pop("default", None)
+        schema["required"] = [
+            field for field in fields if field in required_names or "default" in fields[field]
+        ]
+        for field_schema in fields.values():
+            field_schema.pop("default", None)
     return schema | {"description": text}
 
 

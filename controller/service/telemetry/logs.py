@@ -22,7 +22,7 @@ Format = Literal["auto", "console", "json"]
 def configure(level: str, form: Format = "auto") -> None:
     """Log at `level` and above. `auto` is readable text on a terminal and JSON elsewhere."""
     pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
-    shared: list[Processor] = [
+    shared_processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -37,7 +37,7 @@ def configure(level: str, form: Format = "auto") -> None:
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     structlog.configure(
-        processors=[*shared, *last],
+        processors=[*shared_processors, *last],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
@@ -46,7 +46,7 @@ def configure(level: str, form: Format = "auto") -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-            foreign_pre_chain=shared,
+            foreign_pre_chain=shared_processors,
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

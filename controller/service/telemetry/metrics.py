@@ -119,8 +119,13 @@ class Metrics:
     def show_state(self, leases: Leases, *, ready: bool) -> None:
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
-        this, other = len(leases.mine), sum(map(bool, leases.others.values()))
-        counts = {"this": this, "other": other, "nobody": leases.buckets - this - other}
+        own_count = len(leases.mine)
+        other_count = sum(map(bool, leases.others.values()))
+        counts = {
+            "this": own_count,
+            "other": other_count,
+            "nobody": leases.buckets - own_count - other_count,
+        }
         for owner, count in counts.items():
             self._buckets.labels(owner).set(count)
 
@@ -142,12 +147,12 @@ class Exposition(Collector):
         self._registry = registry
         self._now = now
         self._streams = [
-            read_stream(each, each.served_ms(now)) for each in islice(streams, STREAMS_SHOWN)
+            read_stream(stream, stream.served_ms(now)) for stream in islice(streams, STREAMS_SHOWN)
         ]
         self._backlogs = [
-            ([each.record.name, group], backlog)
-            for each in islice(streams, STREAMS_SHOWN)
-            for group, backlog in list_flags(each, now)
+            ([stream.record.name, group], backlog)
+            for stream in islice(streams, STREAMS_SHOWN)
+            for group, backlog in list_flags(stream, now)
         ]
         self._not_shown = len(streams) - len(self._streams)
         self._groups, self._groups_not_shown = read_groups(islice(streams, STREAMS_SHOWN))
@@ -172,34 +177,37 @@ class Exposition(Collector):
         )
         yield _build_family("members", "Members by state", members, ["stream", "state"])
         for name, sentence in STREAM_COUNTERS.items():
-            counts = (([each.name], getattr(each, name)) for each in self._streams)
+            counts = (([stream.name], getattr(stream, name)) for stream in self._streams)
             yield _build_family(name, sentence, counts, ["stream"], CounterMetricFamily)
-        out = (
+        excluded_writers = (
             ([stream.name, writer, stream.contacts[writer]], max(0, self._now.wall - since) / 1000)
             for stream in self._streams
             for writer, since in stream.out.items()
         )
         sentence = "How long a writer is excluded, after a mark advanced without it"
-        shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
+        shown_writers = nsmallest(NAMES_SHOWN, excluded_writers, key=itemgetter(1))
         labels = ["stream", "writer", "contact"]
-        yield _build_writer_family("excluded_writer_seconds", sentence, shown, labels)
+        yield _build_writer_family("excluded_writer_seconds", sentence, shown_writers, labels)
 
     def _collect_domains(self) -> Iterator[Metric]:
-        each, counter = self._build_domain_family, CounterMetricFamily
+        build = self._build_domain_family
+        counter = CounterMetricFamily
         # the last seq counts all, across restarts and owners
         sentence = "Marks appended since the stream was created"
-        yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
+        yield build(
+            "marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter
+        )
         sentence = "Rows that writers reported to have written below the lower"
-        yield each("broken_promises", sentence, lambda domain: domain.late_rows, counter)
+        yield build("broken_promises", sentence, lambda domain: domain.late_rows, counter)
         sentence = "Lower of the last mark, in the stream's time"
-        yield each("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
+        yield build("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
         sentence = "Wall clock minus lower, if that is Unix ms; grows while idle"
-        yield each("watermark_lag_seconds", sentence, self._find_lag_s)
-        yield each("mark_age_seconds", "Time since the last mark", self._find_age_s)
+        yield build("watermark_lag_seconds", sentence, self._find_lag_s)
+        yield build("mark_age_seconds", "Time since the last mark", self._find_age_s)
         sentence = "Members that hold the watermark back"
-        yield each("holding_back", sentence, lambda domain: domain.holding_back)
+        yield build("holding_back", sentence, lambda domain: domain.holding_back)
         sentence = "How long the first of them has held the watermark back"
-        yield each(
+        yield build(
             "longest_holding_back_seconds",
             sentence,
             lambda domain: domain.longest[0].held_back_ms / 1000 if domain.longest else 0,
@@ -209,37 +217,39 @@ class Exposition(Collector):
         self,
         name: str,
         sentence: str,
-        read: Callable[[DomainReading], float | None],
+        read_value: Callable[[DomainReading], float | None],
         kind: Kind = GaugeMetricFamily,
     ) -> Metric:
         rows = (
             ([stream, domain.domain], value)
             for stream, domain in _list_domains(self._streams)
-            if (value := read(domain)) is not None
+            if (value := read_value(domain)) is not None
         )
         return _build_family(name, sentence, rows, ["stream", "domain"], kind)
 
     def _collect_holding_back(self) -> Iterator[Metric]:
         waits = (
-            (each.held_back_ms, [stream, domain.domain, each.writer], each)
+            (waiting.held_back_ms, [stream, domain.domain, waiting.writer], waiting)
             for stream, domain in _list_domains(self._streams)
-            for each in domain.longest
-            if each.held_back_ms >= NAMED_AFTER_MS
+            for waiting in domain.longest
+            if waiting.held_back_ms >= NAMED_AFTER_MS
         )
-        named = [
-            ([*names, each.contact], each)
-            for _, names, each in nlargest(NAMES_SHOWN, waits, key=itemgetter(0, 1))
+        named_waits = [
+            ([*names, waiting.contact], waiting)
+            for _, names, waiting in nlargest(NAMES_SHOWN, waits, key=itemgetter(0, 1))
         ]
         labels = ["stream", "domain", "writer", "contact"]
-        held = ((names, each.held_back_ms / 1000) for names, each in named)
+        held_back_rows = ((names, waiting.held_back_ms / 1000) for names, waiting in named_waits)
         sentence = "How long a writer has held the watermark back, from 5 s on"
-        yield _build_writer_family("holding_back_seconds", sentence, held, labels)
-        left = ((names, each.times_out_in_ms / 1000) for names, each in named)
+        yield _build_writer_family("holding_back_seconds", sentence, held_back_rows, labels)
+        left = ((names, waiting.times_out_in_ms / 1000) for names, waiting in named_waits)
         sentence = "Time until such a writer is excluded if it stays silent"
         yield _build_writer_family("holding_back_times_out_seconds", sentence, left, labels)
         holding_back = sum(domain.holding_back for _, domain in _list_domains(self._streams))
         sentence = "Members that hold the watermark back, and that no series names"
-        yield _build_family("holding_back_not_named", sentence, [([], holding_back - len(named))])
+        yield _build_family(
+            "holding_back_not_named", sentence, [([], holding_back - len(named_waits))]
+        )
 
     def _collect_groups(self) -> Iterator[Metric]:
         sentence = "Last lower minus the lower of a reader group, in the stream's time"
@@ -285,6 +295,6 @@ def _build_writer_family(
     family = GaugeMetricFamily(f"{METRICS_NAMESPACE}_{name}", sentence)
     for values, value in rows:
         pairs = zip(labels, values, strict=True)
-        known = {label: each for label, each in pairs if each is not None}
-        family.add_sample(family.name, known, value)
+        known_labels = {label: text for label, text in pairs if text is not None}
+        family.add_sample(family.name, known_labels, value)
     return family
