@@ -115,8 +115,8 @@ class StreamState:
             succession,
             last,
             declared_served_ms,
-            sealed=record.seal,
-            unbounded=record.unbounded,
+            initial_seal=record.seal,
+            unbounded_domains=record.unbounded,
             forgotten_lowers=record.forgotten_lowers,
         )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
@@ -301,7 +301,7 @@ class StreamState:
             self.rewrite(draft, report_clock=followed)
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
-        reports = self.aggregator.report_late(note, draft.moment.wall, again=again)
+        reports = self.aggregator.report_late(note, draft.moment.wall, is_repeat=again)
         if reports:
             self._move_report_clock(draft)
         for domain, each in reports:

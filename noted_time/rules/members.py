@@ -87,7 +87,7 @@ class Domains:
         self.census.update(member)
 
     def _create_tracks(self, member: Member) -> None:
-        tracks = [each.create_track(member) for each in self]
+        tracks = [domain.create_track(member) for domain in self]
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
 
     def expect(self, member: Member, now: int) -> None:
@@ -97,14 +97,14 @@ class Domains:
         self._update_roles(member, now)
 
     def accept(  # noqa: C901 - few calls, because it runs for every note
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
+        self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int], now: int
     ) -> Track:
         """Apply a note, and return the member's track in the domain with that number."""
         state = note.state
-        changes = member.excluded is not None or member.state != state
+        has_changes = member.excluded is not None or member.state != state
         is_returning = vouches_for_more = was_removed = False
         has_vouched = note.domains is not None and member.has_vouched
-        if changes:
+        if has_changes:
             was_removed = member.excluded == "removed"
             is_returning = self._change_state(member, state, now)
         member.noted_served_ms = now
@@ -117,30 +117,32 @@ class Domains:
         if note.contact is not None:
             member.contact = note.contact or None
         if note.session is not None and note.session != member.session.id:
-            since = now + self.unix_ahead
+            began_at = now + self.unix_ahead
             took_over = note.took_over or ()
-            member.session = member.session.hand_over(note.session, note.label, since, took_over)
+            member.session = member.session.hand_over(note.session, note.label, began_at, took_over)
         if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
-            changes = True
+            has_changes = True
             vouches_for_more = self._apply_terms(member, note, has_vouched=has_vouched)
-        if gained:
-            self._add_position(member, number, note, gained)
+        if new_offsets:
+            self._add_position(member, number, note, new_offsets)
         domain = self.by_number[number]
         track = member.other_tracks[number - 1] if number else member.first_track
         if track.time == BEFORE_ALL_TIME:
             domain.roster.record_first_note(track, note)
-        last = track.time
-        if note.late_rows is None and (last < domain.lower or (gained and member.other_tracks)):
-            self._find_latecomers(member, number, note, has_rows=any(gained.values()))
+        last_time = track.time
+        if note.late_rows is None and (
+            last_time < domain.lower or (new_offsets and member.other_tracks)
+        ):
+            self._find_latecomers(member, number, note, has_rows=any(new_offsets.values()))
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
         # the first answer after a return reports the exclusion, even above the lower
         is_excluded = track.membership.reason is not None and track.is_counted
-        if is_excluded and not is_returning and track.time > max(last, domain.lower):
+        if is_excluded and not is_returning and track.time > max(last_time, domain.lower):
             domain.roster.catch_up(track)
-            changes = True
-        if changes:
+            has_changes = True
+        if has_changes:
             self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
             if was_removed:
                 self._drop_former_uppers()
@@ -155,8 +157,8 @@ class Domains:
         without a time are not late if an absence covers all times. A dropped domain has late rows
         until a mark says that the member is missing.
         """
-        for other, (domain, track) in enumerate(self.list_tracks(member)):
-            is_own = other == number
+        for domain_number, (domain, track) in enumerate(self.list_tracks(member)):
+            is_own = domain_number == number
             advances = is_own and note.time is not None and note.time > track.time
             adds_rows = has_rows and not (note.time is None and _lacks_all(domain, track))
             is_counted = track.vouches_here or (
@@ -166,12 +168,12 @@ class Domains:
                 continue
             if _declares_max_time(note, domain, is_own=is_own):
                 continue
-            first_least = note.from_time
-            if first_least is None:
-                first_least = track.membership.from_time
-            if first_least is None:
-                first_least = track.membership.vouched_to
-            least_time = first_least if track.noted is None else track.noted
+            earliest_time = note.from_time
+            if earliest_time is None:
+                earliest_time = track.membership.from_time
+            if earliest_time is None:
+                earliest_time = track.membership.vouched_to
+            least_time = earliest_time if track.noted is None else track.noted
             if least_time is None or least_time < domain.lower:
                 self.latecomers.append((domain, least_time))
 
@@ -194,38 +196,42 @@ class Domains:
             domain.drop_removed_uppers()
 
     def _add_position(
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
+        self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
-        first, domains, position = member.first_track, self.by_number, member.position
-        if member.other_tracks or (note.max_time is None and not first.is_undeclared):
-            self._record_undeclared(member, number, note, gained)
-        segments = len(position)
-        position.update(gained)
-        if len(position) != segments or note.state == "finished":
-            self.segment_writers.record_writer(member, gained)
-        known = self.segments.offsets
-        for segment, offset in gained.items():
-            if offset > known[segment]:  # noqa: PLR1730 - `max` would cost a call for each
-                known[segment] = offset
-        domains[0].cut.add(first.time, gained)
+        first_track, domains, position = member.first_track, self.by_number, member.position
+        if member.other_tracks or (note.max_time is None and not first_track.is_undeclared):
+            self._record_undeclared(member, number, note, new_offsets)
+        segment_count = len(position)
+        position.update(new_offsets)
+        if len(position) != segment_count or note.state == "finished":
+            self.segment_writers.record_writer(member, new_offsets)
+        last_offsets = self.segments.offsets
+        for segment, offset in new_offsets.items():
+            if offset > last_offsets[segment]:  # noqa: PLR1730 - `max` would cost a call for each
+                last_offsets[segment] = offset
+        domains[0].cut.add(first_track.time, new_offsets)
         if member.other_tracks:
-            for other, track in enumerate(member.other_tracks, start=1):
-                domains[other].cut.add(track.time, gained)
+            for domain_number, track in enumerate(member.other_tracks, start=1):
+                domains[domain_number].cut.add(track.time, new_offsets)
 
     def _record_undeclared(
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
+        self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
-        own = None if note.max_time is None else self.by_number[number].name
-        declared = note.max_times or ()
-        if len(declared) + (own is not None and own not in declared) == len(self.by_number):
+        own_domain = None if note.max_time is None else self.by_number[number].name
+        declared_domains = note.max_times or ()
+        if len(declared_domains) + (
+            own_domain is not None and own_domain not in declared_domains
+        ) == len(self.by_number):
             return
-        undeclared = [
+        undeclared_tracks = [
             (domain, track)
             for domain, track in self.list_tracks(member)
-            if not (track.is_undeclared or domain.name == own or domain.name in declared)
+            if not (
+                track.is_undeclared or domain.name == own_domain or domain.name in declared_domains
+            )
         ]
-        if undeclared and member.adds_rows(note.position, gained):
-            for domain, track in undeclared:
+        if undeclared_tracks and member.adds_rows(note.position, new_offsets):
+            for domain, track in undeclared_tracks:
                 domain.record_undeclared(track)
 
     def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
@@ -236,17 +242,17 @@ class Domains:
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         is_returning = state == "live" and not member.is_active
-        excluded, was_finished = member.excluded, member.state == "finished"
+        exclusion_reason, was_finished = member.excluded, member.state == "finished"
         member.changed_served_ms = now
         member.state = state
         member.excluded = None
-        if excluded == "removed":
+        if exclusion_reason == "removed":
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
         self._update_statuses(member)
         if was_finished and state != "finished":
-            self.segment_writers.record_writer(member, member.position, again=True)
+            self.segment_writers.record_writer(member, member.position, is_returning=True)
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
         return is_returning
@@ -259,11 +265,11 @@ class Domains:
                 domain.roster.change(track, status)
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
-        old, timeout_ms = member.track(number), self.settings.writer_timeout_ms
+        old_track, timeout_ms = member.track(number), self.settings.writer_timeout_ms
         tracks = list(member.tracks)
-        tracks[number] = self.by_number[number].reset_track(old, max_time, timeout_ms)
-        member.first_track, *others = tracks
-        member.other_tracks = tuple(others)
+        tracks[number] = self.by_number[number].reset_track(old_track, max_time, timeout_ms)
+        member.first_track, *other_tracks = tracks
+        member.other_tracks = tuple(other_tracks)
 
     def _exclude_if_late(self, member: Member, now: int) -> None:
         if self.settings.returning_writer != "exclude" or not member.is_active:
@@ -323,19 +329,20 @@ class Domains:
     def find_overdue(self, now: int) -> dict[str, Member]:
         """Return the members that have timed out, or would once they hold back a watermark."""
         timeout_ms = self.settings.writer_timeout_ms
-        overdue_tracks = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
-        overdue = {member.writer: member for member in overdue_tracks}
+        overdue_members = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
+        members_by_writer = {member.writer: member for member in overdue_members}
 
         def times_out(track: Track) -> bool:
             return (
-                track.member.writer in overdue or track.times_out_served_ms(timeout_ms, now) <= now
+                track.member.writer in members_by_writer
+                or track.times_out_served_ms(timeout_ms, now) <= now
             )
 
         for domain in self:
-            overdue |= {
+            members_by_writer |= {
                 track.member.writer: track.member for track in domain.next_to_exclude(times_out)
             }
-        return overdue
+        return members_by_writer
 
     def is_still_overdue(self, member: Member, now: int) -> bool:
         """Return whether a member that `find_overdue` returned before has stayed silent since.
@@ -377,19 +384,21 @@ class Domains:
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Drop and return at most `limit` members that departed before `horizon`."""
-        departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
-        for member in departed:
+        departed_members = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
+        for member in departed_members:
             self.census.remove(member)
             cut_may_pass = self.segment_writers.may_pass(member)
             for domain, track in self.list_tracks(member):
                 domain.forget(track, cut_may_pass=cut_may_pass)
             # break the reference cycle
             del member.first_track, member.other_tracks
-        return departed
+        return departed_members
 
     def _can_forget(self, member: Member) -> bool:
         pairs = list(self.list_tracks(member))
-        is_bounded = any(not (each.is_unbounded or track.is_undeclared) for each, track in pairs)
+        is_bounded = any(
+            not (domain.is_unbounded or track.is_undeclared) for domain, track in pairs
+        )
         if is_bounded and self.segment_writers.is_needed(member):
             return False
         return all(domain.can_forget(track) for domain, track in pairs)
@@ -439,26 +448,31 @@ class Domains:
                 domain.is_unbounded = True
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        old, self.settings = self.settings, settings
+        old_settings, self.settings = self.settings, settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
-        changed = []
-        if (old.returning_writer, old.domains) != (settings.returning_writer, settings.domains):
-            changed = [m.writer for m in self.members.values() if self._recheck_late(m, now)]
+        changed_writers = []
+        if (old_settings.returning_writer, old_settings.domains) != (
+            settings.returning_writer,
+            settings.domains,
+        ):
+            changed_writers = [
+                member.writer for member in self.members.values() if self._recheck_late(member, now)
+            ]
         for domain in self:
             domain.requeue_timeouts(settings.writer_timeout_ms)
-        return changed
+        return changed_writers
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        before = [track.membership.status for track in member.tracks]
-        if self.settings.returning_writer == "wait" and "returned_below" in before:
+        statuses_before = [track.membership.status for track in member.tracks]
+        if self.settings.returning_writer == "wait" and "returned_below" in statuses_before:
             member.changed_served_ms = now
             for domain, track in self.list_tracks(member):
                 if track.membership.status == "returned_below":
                     domain.roster.change(track, "counted")
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
-        return before != [track.membership.status for track in member.tracks]
+        return statuses_before != [track.membership.status for track in member.tracks]
 
 
 def _is_below_lower(domain: Domain, track: Track) -> bool:
@@ -471,9 +485,9 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
 
 def _lacks_all(domain: Domain, track: Track) -> bool:
     """Return whether answers name a member without a time as missing at all times."""
-    membership, reported = track.membership, track.membership.reported
+    membership, reported_absence = track.membership, track.membership.reported
     if track.noted is not None or membership.vouched_to is not None:
         return False
     if track.member.writer in domain.roster.newcomers:
         return True
-    return reported is not None and reported.from_time is None
+    return reported_absence is not None and reported_absence.from_time is None

@@ -83,35 +83,38 @@ class NoteChecks:
             and self._is_in_seconds(member, number)
         ):
             return Refused("implausible_time", None, Beyond("time", time))
-        vouched = note.domains if member is None else note.domains or member.terms.domains
+        vouched_domains = note.domains if member is None else note.domains or member.terms.domains
         if (
-            vouched is not None
-            and name not in vouched
+            vouched_domains is not None
+            and name not in vouched_domains
             and _is_for_one_domain(note)
             and not _only_reports_late(note)
         ):
-            return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
+            return Refused("not_vouched", tuple(vouched_domains)[:DOMAINS_NAMED])
         position = note.position
         if self._succession.final:  # only sealed segments imply offsets
-            beyond = self._succession.beyond_the_end(position)
-            if beyond:
-                return Refused("invalid_position", beyond)
+            offsets_beyond = self._succession.beyond_the_end(position)
+            if offsets_beyond:
+                return Refused("invalid_position", offsets_beyond)
             position = self._succession.normalise(position)
-        known = EMPTY_POSITION
+        noted_position = EMPTY_POSITION
         if member is not None:
-            known = member.position
-            last = member.other_tracks[number - 1].time if number else member.first_track.time
-            if time is not None and time < last and member.excluded != "removed":
-                return Refused("invalid_time", last)
-        limit, jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
-        if len(known) + len(position) > limit and len(known.keys() | position.keys()) > limit:
-            return Refused("too_many_segments", limit)
+            noted_position = member.position
+            last_time = member.other_tracks[number - 1].time if number else member.first_track.time
+            if time is not None and time < last_time and member.excluded != "removed":
+                return Refused("invalid_time", last_time)
+        segment_limit, max_jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
+        if (
+            len(noted_position) + len(position) > segment_limit
+            and len(noted_position.keys() | position.keys()) > segment_limit
+        ):
+            return Refused("too_many_segments", segment_limit)
         for segment, offset in position.items():
-            if not 0 < offset - known.get(segment, NOT_NAMED) <= jump:
-                behind = find_behind(position, known)
-                if behind:
-                    return Refused("invalid_position", behind)
-                position = find_gained(position, known)
+            if not 0 < offset - noted_position.get(segment, NOT_NAMED) <= max_jump:
+                offsets_behind = find_behind(position, noted_position)
+                if offsets_behind:
+                    return Refused("invalid_position", offsets_behind)
+                position = find_gained(position, noted_position)
                 refusal = domains.segments.admit(position)
                 if refusal is not None:
                     return refusal
@@ -126,10 +129,10 @@ class NoteChecks:
         domains = self._domains
         if not domains.settings.are_unix_ms:
             return False
-        known = domains.by_number[number].lower
+        highest_time = domains.by_number[number].lower
         if member is not None:
-            known = max(known, member.track(number).time)
-        return known == BEFORE_ALL_TIME or known > LEAST_UNIX_MS
+            highest_time = max(highest_time, member.track(number).time)
+        return highest_time == BEFORE_ALL_TIME or highest_time > LEAST_UNIX_MS
 
     def find_domain(self, note: Note) -> str:
         default = self._domains.default
@@ -151,9 +154,9 @@ def _only_reports_late(note: Note) -> bool:
 def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:
     times = [("time", note.time), ("max_time", note.max_time)]
     times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]
-    beyond = (
+    times_beyond = (
         Beyond(field, time)
         for field, time in times
         if time is not None and not LEAST_TIME <= time <= largest_time
     )
-    return Refused("too_far_ahead", largest_time, next(beyond))
+    return Refused("too_far_ahead", largest_time, next(times_beyond))
