@@ -156,7 +156,7 @@ class StreamState:
         succession = Succession()
         self.scale_events = list(events)
         for event in self.scale_events:
-            succession.scale(event, known=event.sealed.keys())
+            succession.scale(event, known_segments=event.sealed.keys())
         return succession
 
     def summary(self) -> StreamSummary:

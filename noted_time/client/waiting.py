@@ -87,9 +87,9 @@ def until_complete(
         except (Conflict, Unreachable) as error:
             failures, why = failures + 1, error
             pause_s = delay_s(backoff, failures, error, chance())
-        left_s = deadline - clock()
-        if left_s <= 0:
+        remaining_s = deadline - clock()
+        if remaining_s <= 0:
             raise why
-        yield Sleep(min(pause_s, left_s), why, failures, str(why) != last_message)
+        yield Sleep(min(pause_s, remaining_s), why, failures, str(why) != last_message)
         last_message = str(why)
         wait_ms = int(1000 * max(0.0, min(LONG_POLL_S, deadline - clock())))

@@ -27,7 +27,7 @@ class DirectoryStore:
 
     def list_names(self, directory: LogPath) -> list[str]:
         path = Path(str(directory))
-        return [each.name for each in path.iterdir()] if path.is_dir() else []
+        return [entry_path.name for entry_path in path.iterdir()] if path.is_dir() else []
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
@@ -39,8 +39,8 @@ class DirectoryStore:
 
     def identify(self, path: LogPath) -> Hashable:
         with suppress(FileNotFoundError):
-            about = os.stat(str(path))  # noqa: PTH116 - a third of Path.stat's cost
-            return about.st_ino, about.st_size, about.st_mtime_ns
+            status = os.stat(str(path))  # noqa: PTH116 - a third of Path.stat's cost
+            return status.st_ino, status.st_size, status.st_mtime_ns
         return None
 
     def prepare(self, directory: LogPath) -> None:
@@ -48,23 +48,23 @@ class DirectoryStore:
 
     @contextmanager
     def create(self, directory: LogPath, write: Callable[[BinaryIO], object]) -> Iterator[Publish]:
-        hidden = Path(str(directory)) / f".{uuid4().hex}.parquet.tmp"
+        hidden_path = Path(str(directory)) / f".{uuid4().hex}.parquet.tmp"
 
         def publish(path: LogPath) -> bool:
             with suppress(FileExistsError):
-                os.link(hidden, str(path))
+                os.link(hidden_path, str(path))
                 return True
             return False
 
         try:
-            with hidden.open("xb") as file:
+            with hidden_path.open("xb") as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
             yield publish
         finally:
             with suppress(FileNotFoundError):
-                hidden.unlink()
+                hidden_path.unlink()
 
     def sync(self, directory: LogPath) -> None:
         sync_directory(directory)
@@ -112,9 +112,9 @@ class _CachedListing:
         if not self._is_deep:
             return dict.fromkeys(os.listdir(self._path))  # noqa: PTH208 - a third of scandir's cost
         names: list[str] = []
-        for at, inner, files in os.walk(self._path, onerror=_raise_error):
-            found = (*files, *(f"{each}/" for each in inner))
-            names += (f"{at}/{each}"[len(self._path) + 1 :] for each in found)
+        for directory, subdirectories, files in os.walk(self._path, onerror=_raise_error):
+            entries = (*files, *(f"{subdirectory}/" for subdirectory in subdirectories))
+            names += (f"{directory}/{name}"[len(self._path) + 1 :] for name in entries)
         return dict.fromkeys(names)
 
 
