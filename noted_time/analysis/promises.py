@@ -38,7 +38,9 @@ class NotedMarks:
     """
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        self.first_seq, self.lowers, self.written = 0, array("q"), array("q")
+        self.first_seq = 0
+        self.lowers = array("q")
+        self.written = array("q")
         self._steps: dict[int, tuple[array[int], array[int]]] = {}
         for mark in marks:
             self.append(mark)
@@ -73,7 +75,8 @@ class NotedMarks:
 
     def find_marks_below(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
         """Return the last mark whose cut does not cover each row, or -1."""
-        row_segments, row_offsets = np.asarray(segments), np.asarray(offsets)
+        row_segments = np.asarray(segments)
+        row_offsets = np.asarray(offsets)
         last_marks = np.empty(len(row_segments), np.int64)
         for rows in group_rows(row_segments) if len(row_segments) else ():
             begins, marks = self.steps(int(row_segments[rows[0]]))

@@ -62,7 +62,8 @@ class ConnectionPool:
                 self._idle.append(PooledConnection(httpx.Client(**self._options)))
                 self._lines += self._idle
             connection = self._idle.pop()
-            connection.is_over, connection.is_late = self._is_over, False
+            connection.is_over = self._is_over
+            connection.is_late = False
         connection.ends_at = monotonic() + seconds
         _deadline_watch.add(connection)
         try:

@@ -31,7 +31,8 @@ class PollingLoop(Closing):
     ) -> None:
         self.stream = stream
         self.poll_ms = poll_ms
-        self._who, self._does = role, verb
+        self._who = role
+        self._does = verb
         self._log = logging.getLogger(f"noted_time.{role}")
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
@@ -106,7 +107,8 @@ class PollingLoop(Closing):
         else:
             if self._is_away:
                 self._log.info("%s can be read again", self.stream)
-            self._is_away, self._back_since = False, None
+            self._is_away = False
+            self._back_since = None
             self._succeeded_at = clocks.monotonic()
 
     def _look_again(self, error: Recreated) -> None:

@@ -63,7 +63,8 @@ def error_of(
 
 @cache
 def _type_facts(error_class: Any) -> Any:  # noqa: ANN401 - types
-    hints, kind = get_type_hints(error_class.__init__, include_extras=True), error_class.kind
+    hints = get_type_hints(error_class.__init__, include_extras=True)
+    kind = error_class.kind
     types = {name: hints[kind.attributes.get(name, name)] for name in kind.facts}
     return TypedDict("Facts", types, total=False)  # type: ignore[operator]
 

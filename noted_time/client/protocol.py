@@ -166,7 +166,10 @@ class IncomingReply:
     """An answer whose body is arriving: uncompressed, and at most `MOST_BYTES`."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
+        self._status = status
+        self._headers = headers
+        self._parts = list[bytes]()
+        self._size = 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise self.reply().build_error(
@@ -203,7 +206,8 @@ _EXPLANATIONS = (
 
 
 def build_unreachable(attempt: AddressedQuestion, error: Exception) -> Unreachable:
-    place, message = attempt.url + attempt.question.path, str(error) or type(error).__name__
+    place = attempt.url + attempt.question.path
+    message = str(error) or type(error).__name__
     explanation = (
         message.partition("] ")[2].partition(" (_ssl")[0] if message.startswith("[") else message
     )

@@ -86,7 +86,8 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
+    settings = dict(config)
+    tokens = TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
         settings[TOKEN_CALLBACK] = tokens
     try:

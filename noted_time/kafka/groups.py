@@ -53,7 +53,8 @@ class GroupOffsets:
     """The offsets that a group has committed of one topic. Raises the same as `Topic`."""
 
     def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
-        self._topic, self._group = Topic(config, topic), group
+        self._topic = Topic(config, topic)
+        self._group = group
         self._cluster = Cluster(self._topic.connection)
 
     def __call__(self, cut: Mapping[int, int] | None = None) -> ReadOffsets:
@@ -68,7 +69,8 @@ class GroupOffsets:
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
-        begins, committed = topic.begins(), self._fetch_committed()
+        begins = topic.begins()
+        committed = self._fetch_committed()
         look = topic.look()
         topic.check_leaders(look.unknown.union(look.ends.keys() - begins.keys()))
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
@@ -115,7 +117,8 @@ class GroupOffsets:
         return True
 
     def _fetch_committed(self) -> dict[int, int]:
-        group, name = self._group, self._topic.name
+        group = self._group
+        name = self._topic.name
         deadline = clocks.monotonic() + GROUP_LOAD_S
         while (partitions := self._list_offsets(deadline)) is None:
             clocks.sleep(POLL_WAIT_S)
@@ -173,7 +176,8 @@ class GroupOffsets:
                 raise
 
     def _is_share_group(self) -> bool:
-        admin, group = self._cluster.admin, self._group
+        admin = self._cluster.admin
+        group = self._group
         try:
             # deprecated, but only this call lists all kinds
             with warnings.catch_warnings(action="ignore"):
@@ -188,7 +192,8 @@ class GroupOffsets:
         }
 
     def _find_first_records(self, starts: Mapping[int, int]) -> dict[int, int]:
-        name, deadline = self._topic.name, clocks.monotonic() + LOOKUP_S
+        name = self._topic.name
+        deadline = clocks.monotonic() + LOOKUP_S
         consumer = create_client(Consumer, {**self._topic.connection, **CONSUMER_SETTINGS})
         first_records: dict[int, int] = {}
         waiting_partitions = dict(starts)
@@ -198,7 +203,8 @@ class GroupOffsets:
             )
             while waiting_partitions and clocks.monotonic() < deadline:
                 for message in consumer.consume(len(waiting_partitions), POLL_WAIT_S):
-                    partition, error = message.partition(), message.error()
+                    partition = message.partition()
+                    error = message.error()
                     if partition not in waiting_partitions:
                         continue
                     if error is not None and error.code() not in (PARTITION_END, OFFSET_GONE):

@@ -55,7 +55,8 @@ class TopicReader(Closing):
         self._report_at = 0.0
 
     def begin(self, offsets: Mapping[int, int]) -> None:
-        name, begins = self._topic.name, dict[int, int]()
+        name = self._topic.name
+        begins = dict[int, int]()
         if not all(offsets.values()):  # librdkafka takes a second to find a beginning
             with suppress(Rejected, Unreachable):
                 begins.update(self._topic.begins())
@@ -79,7 +80,8 @@ class TopicReader(Closing):
         now = clocks.monotonic()
         if now >= self._report_at:
             self._report_at = now + REPORT_INTERVAL_S
-            name, reason_text = self._topic.name, str(reason)[:SHOWN_CHARACTERS]
+            name = self._topic.name
+            reason_text = str(reason)[:SHOWN_CHARACTERS]
             log.warning(
                 "Kafka topic %r, partition %d, offset %d%s: the record has no readable time "
                 "(%s); %d such records were skipped so far",
@@ -100,7 +102,8 @@ class TopicReader(Closing):
         self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
     ) -> Iterator[tuple[int, int, Message]]:
         """Yield partition, offset and record up to these ends, for at most `for_s` seconds."""
-        position, deadline = self.position, clocks.monotonic() + for_s
+        position = self.position
+        deadline = clocks.monotonic() + for_s
         for ended_partition, end in ends.items():
             if end < position[ended_partition]:
                 raise self._build_recreated(ended_partition, position[ended_partition])
@@ -109,7 +112,9 @@ class TopicReader(Closing):
                 self._skip_deleted(deleted_partition)
             failure: KafkaError | None = None
             for message in self._consumer.consume(BATCH_RECORDS, POLL_WAIT_S):
-                partition, offset, error = message.partition(), message.offset(), message.error()
+                partition = message.partition()
+                offset = message.offset()
+                error = message.error()
                 if error is not None or partition is None or offset is None:
                     failure = self._skip_non_record(error, partition, offset) or failure
                 elif partition in position:
@@ -139,7 +144,8 @@ class TopicReader(Closing):
         return None
 
     def _skip_deleted(self, partition: int) -> None:
-        name, position = self._topic.name, self.position[partition]
+        name = self._topic.name
+        position = self.position[partition]
         begin = self._topic.begins().get(partition)
         if begin is None:
             raise self._topic.build_leaderless([partition])

@@ -17,7 +17,8 @@ from noted_time.values import (
     format_gap,
 )
 
-MOST_DEPTH, MOST_HOPS = 20, 100
+MOST_DEPTH = 20
+MOST_HOPS = 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
 
 RUN_QUERY = "check that the query runs and keeps up: `{program} doctor --checkpoint DIR`"
@@ -111,7 +112,8 @@ def walk(root: Hop, read_hop: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
 
 
 def _describe_unread(child: Hop, source: HopSource, error: Exception) -> Hop:
-    why, sources = f"it cannot be read: {error}", tuple(map(HopSource, source.origins))
+    why = f"it cannot be read: {error}"
+    sources = tuple(map(HopSource, source.origins))
     lack = f", as {child.dataset} remembers; {why}"
     return Hop(source.dataset, source.remembered, sources, why, RESTORE_SOURCE, lack)
 
@@ -130,7 +132,8 @@ class Step(NamedTuple):
 
     @property
     def lag(self) -> str:
-        complete_to, limit = self.hop.complete_to, self.limit
+        complete_to = self.hop.complete_to
+        limit = self.limit
         if self.source is None or complete_to is None or limit is None or limit <= complete_to:
             return ""
         return f"{format_gap(complete_to, limit)} behind {self.source.dataset}"
@@ -173,7 +176,8 @@ def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     ['delta:silver', 'orders', 'delta:silver']
     """
     steps: dict[Dataset, Step] = {}
-    needed_time, dataset = time, root
+    needed_time = time
+    dataset = root
     while True:
         step = steps[dataset] = find_step(hops, hops[dataset])
         if step.source is None:

@@ -51,7 +51,8 @@ class Why(Struct, frozen=True, dict=True):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        root, asked_time = self.root, "any time" if self.time is None else format_time(self.time)
+        root = self.root
+        asked_time = "any time" if self.time is None else format_time(self.time)
         known_clause = f"{self.dataset} is complete to {format_time(root.complete_to)}"
         unknown_clause = f"{self.dataset} is not known to be complete to {asked_time}"
         if root.doubt:
@@ -124,7 +125,8 @@ class Why(Struct, frozen=True, dict=True):
         """Return the hops as a graph for Graphviz, with an arrow from each source."""
         lines = ["digraph why {", "  rankdir=LR; node [shape=box];"]
         for hop in self.hops.values():
-            name, color = json.dumps(str(hop.dataset)), ", color=red" * (hop is self.culprit)
+            name = json.dumps(str(hop.dataset))
+            color = ", color=red" * (hop is self.culprit)
             label = json.dumps(f"{hop.dataset}\n{format_time(hop.complete_to)}")
             lines.append(f"  {name} [label={label}{color}];")
             sources = (json.dumps(str(source.dataset)) for source in hop.sources)

@@ -75,7 +75,8 @@ def find_lookup_starts(
     {0: 5}
     """
     for partition, offset in sorted(committed_offsets.items()):
-        begin, end = begins.get(partition, 0), ends.get(partition)
+        begin = begins.get(partition, 0)
+        end = ends.get(partition)
         if offset < begin:
             raise Rejected(
                 f"partition {partition}: records {offset} to {begin - 1} were deleted before this "

@@ -63,7 +63,8 @@ class SegmentTimes:
         Segments before all marks come first, then the least time. At equal times: predecessors,
         then most unread rows, then the lowest id.
         """
-        succession, position = self._succession, self._position
+        succession = self._succession
+        position = self._position
         last = self._history.last
         ends = last.cut.offsets if last else {}
 
@@ -81,7 +82,8 @@ class SegmentTimes:
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
         """Return the segment to read next, or `None`."""
-        unread_before, position = self._succession.unread_before, self._position
+        unread_before = self._succession.unread_before
+        position = self._position
         return next(
             (segment for segment in self.order(among) if not unread_before(segment, position)), None
         )

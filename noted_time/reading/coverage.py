@@ -143,17 +143,20 @@ class CountsByWriter:
     """
 
     def __init__(self, marks: Sequence[tuple[int, int]], expected: Iterable[str] = ()) -> None:
-        self._seqs, self._times = [seq for seq, _ in marks], [time for _, time in marks]
+        self._seqs = [seq for seq, _ in marks]
+        self._times = [time for _, time in marks]
         self._expected = dict.fromkeys(expected)
         self._unseen = dict(self._expected)
         self._steps, self._expected_steps = ([0] * (len(marks) + 1) for _ in range(2))
-        self._names, self._others = _NameLists(len(marks)), _NameLists(len(marks))
+        self._names = _NameLists(len(marks))
+        self._others = _NameLists(len(marks))
         self._members = 0
 
     def add(self, writer: str, spells: Spells, status: WriterStatus) -> None:
         self._members += 1
         self._unseen.pop(writer, None)
-        is_expected, end = writer in self._expected, 0
+        is_expected = writer in self._expected
+        end = 0
         for start, stop in sorted(map(self._range, spells)):
             free_start = max(start, end)
             if free_start < stop:
@@ -187,8 +190,10 @@ class CountsByWriter:
         unseen_writers = [
             NotVouching(writer, "unknown", None, is_expected=True) for writer in self._unseen
         ]
-        member_count, results = self._members + len(unseen_writers), []
-        counts, expected_counts = accumulate(self._steps), accumulate(self._expected_steps)
+        member_count = self._members + len(unseen_writers)
+        results = []
+        counts = accumulate(self._steps)
+        expected_counts = accumulate(self._expected_steps)
         for names, other_writers, count, expected_count in zip(
             self._names.lists, self._others.lists, counts, expected_counts, strict=False
         ):
@@ -252,7 +257,8 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
     >>> seq, [(each.writer, each.reason, each.to_time) for each in unmet]
     (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
-    seq, unmet_writers = first_seq, []
+    seq = first_seq
+    unmet_writers = []
     for writer, (spells, status) in required_writers.items():
         counting_seqs = [spell.from_seq for spell in spells if time <= spell.end]
         if counting_seqs and min(counting_seqs) <= last_seq:

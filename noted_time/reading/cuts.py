@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 INT64_CODE: Final = "q"
 
-OFTEN_EVERY, RARELY_EVERY = 4, 16
+OFTEN_EVERY = 4
+RARELY_EVERY = 16
 
 CHOSEN_EVERY = 32
 
@@ -60,7 +61,8 @@ class Cuts:
             offset = cut.get(segment, last_offset)
             column.append(offset)
             move_counts[segment] += offset != last_offset
-        number, new_moves = self._dropped + index, {}
+        number = self._dropped + index
+        new_moves = {}
         for segment, offset in cut.items():
             segment_moves = moves.get(segment)
             if segment_moves is not None:
@@ -80,7 +82,8 @@ class Cuts:
 
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the indexes of the last mark reached and the first mark beyond the position."""
-        last, beyond = count - 1, 0
+        last = count - 1
+        beyond = 0
         columns, moves, _ = self._forms
         unknown = 0
         for segment, offset in position.items():
@@ -116,7 +119,8 @@ class Cuts:
     def find_reached(self, position: Mapping[int, int], count: int) -> dict[int, int]:
         """Return the index of the last mark that the position reaches in each segment, or -1."""
         columns, moves, _ = self._forms
-        last, offset_of = count - 1, position.get
+        last = count - 1
+        offset_of = position.get
         reached_marks = {}
         for segment, column in columns.items():
             offset = offset_of(segment, 0)
@@ -184,7 +188,8 @@ class Cuts:
                 del offsets[:dropped_count]
 
     def since(self, start: int, count: int) -> Cuts:
-        copy, (columns, moves, move_counts) = Cuts(), self._forms
+        copy = Cuts()
+        (columns, moves, move_counts) = self._forms
         copy._dropped = self._dropped
         copy._forms = _Forms(
             {segment: column[:count] for segment, column in columns.items()},
@@ -244,7 +249,8 @@ class Cuts:
         )
 
     def _column_of(self, moves: _Moves, count: int) -> array[int]:
-        column, offset = array(INT64_CODE), 0
+        column = array(INT64_CODE)
+        offset = 0
         for mark, following in zip(*moves, strict=True):
             column.extend([offset] * (mark - self._dropped - len(column)))
             offset = following
@@ -252,7 +258,8 @@ class Cuts:
         return column
 
     def _moves_of(self, column: array[int]) -> _Moves:
-        moves, last_offset = _Moves(array(INT64_CODE), array(INT64_CODE)), 0
+        moves = _Moves(array(INT64_CODE), array(INT64_CODE))
+        last_offset = 0
         for mark, offset in enumerate(column, self._dropped):
             if offset != last_offset:
                 moves.at.append(mark)

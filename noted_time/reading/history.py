@@ -154,9 +154,11 @@ class MarkHistory:
         last, beyond = self._cuts.locate(position, count)
         lower = lower_seq = upper = upper_seq = None
         if last >= 0:
-            lower, lower_seq = self._lowers[last], self.first_seq + last
+            lower = self._lowers[last]
+            lower_seq = self.first_seq + last
         if beyond < count:
-            upper, upper_seq = self._uppers[beyond], self.first_seq + beyond
+            upper = self._uppers[beyond]
+            upper_seq = self.first_seq + beyond
         final_cut = self.final_cut
         is_sealed = final_cut is not None and reaches(position, final_cut)
         return TimeWindow(lower, upper, lower_seq, upper_seq, is_sealed)
@@ -171,7 +173,8 @@ class MarkHistory:
         >>> history.times({0: 150, 1: 60}), history.window({0: 150, 1: 60}).lower
         ({0: 0, 1: 10}, 0)
         """
-        count, lowers = self._count, self._lowers
+        count = self._count
+        lowers = self._lowers
         if not count:
             return dict.fromkeys(position)
         reached_indexes = self._cuts.find_reached(position, count)
@@ -198,7 +201,8 @@ class MarkHistory:
     @property
     def is_whole(self) -> bool:
         """Whether the stream is sealed and the last mark's cut has all of it."""
-        last, final = self.last, self.final_cut
+        last = self.last
+        final = self.final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
     @property
@@ -217,7 +221,8 @@ class MarkHistory:
 
         An upper is a bound if no row below the cut is later. Only such uppers never fall.
         """
-        uppers, bounds = self._uppers, self._bounds
+        uppers = self._uppers
+        bounds = self._bounds
         end = min(self._count, seq - self.first_seq + 1)
 
         def upper(index: int) -> int:
@@ -276,8 +281,10 @@ class MarkHistory:
             return
         self._cuts.drop(drop, self._count)
         # another thread may read a trend's arrays
-        self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
-        self._written, self._bounds = self._written[drop:], self._bounds[drop:]
+        self._lowers = self._lowers[drop:]
+        self._uppers = self._uppers[drop:]
+        self._written = self._written[drop:]
+        self._bounds = self._bounds[drop:]
         self._last_writers = self._last_writers[drop:]
         self.first_seq += drop
         self._count -= drop
@@ -287,11 +294,15 @@ class MarkHistory:
         """Return a copy with the last `count` marks, while others may search."""
         start = max(0, self._count - count)
         kept_history = MarkHistory()
-        kept_history.first_seq, kept_history._count = self.first_seq + start, self._count - start
-        kept_history._lowers, kept_history._uppers = self._lowers[start:], self._uppers[start:]
-        kept_history._written, kept_history._bounds = self._written[start:], self._bounds[start:]
+        kept_history.first_seq = self.first_seq + start
+        kept_history._count = self._count - start
+        kept_history._lowers = self._lowers[start:]
+        kept_history._uppers = self._uppers[start:]
+        kept_history._written = self._written[start:]
+        kept_history._bounds = self._bounds[start:]
         kept_history._last_writers = self._last_writers[start:]
-        kept_history._final_seq, kept_history.final_cut = self._final_seq, self.final_cut
+        kept_history._final_seq = self._final_seq
+        kept_history.final_cut = self.final_cut
         kept_history._cuts = self._cuts.since(start, self._count)
         kept_history._keep_exclusions(self)
         return kept_history
@@ -321,7 +332,8 @@ class MarkHistory:
         >>> history.stretch(0)
         Stretch(first_offset=1, last_offset=2)
         """
-        count, offset = self._count, self._cuts.offset
+        count = self._count
+        offset = self._cuts.offset
         first = self._cuts.find_start(segment, count)
         if first is None:
             return None

@@ -159,7 +159,8 @@ class LateReports:
         return self._select((report for report in self if report.min_time is not None), start, end)
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Late]:
-        start_of_all, end_of_all = borders[0], borders[-1]
+        start_of_all = borders[0]
+        end_of_all = borders[-1]
         overlapping_reports = [
             report
             for report in self

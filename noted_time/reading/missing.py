@@ -144,7 +144,8 @@ class MissingWriters:
 
     def _add_ended(self, row: int, end: int, last_seq: int) -> None:
         self._table.end(row, end, last_seq)
-        last_seqs, place = self._table.last_seqs, len(self._ended)
+        last_seqs = self._table.last_seqs
+        place = len(self._ended)
         if place and last_seqs[self._ended[-1]] > last_seq:  # of an earlier slice of the entry
             place = bisect_right(self._ended, last_seq, key=last_seqs.__getitem__)
         self._ended.insert(place, row)
@@ -156,7 +157,8 @@ class MissingWriters:
 
         Members' intervals that have not ended are kept.
         """
-        table, opened_at = self._table, self._table.opened_at
+        table = self._table
+        opened_at = self._table.opened_at
         old_rows = [row for row in self._ended if opened_at[row] < before_served_ms]
         expired_writers = {
             name for name, row in self._open.items() if opened_at[row] < before_served_ms
@@ -178,8 +180,11 @@ class MissingWriters:
         return expired_writers
 
     def find_at_mark(self, mark: Mark) -> Missing:
-        table, seq, lower = self._table, mark.seq, mark.lower
-        writers, starts = table.writers, table.starts
+        table = self._table
+        seq = mark.seq
+        lower = mark.lower
+        writers = table.writers
+        starts = table.starts
         member_rows: list[int] = []
         later_rows: list[int] = []
         narrowed_rows: dict[str, int] = {}
@@ -217,7 +222,8 @@ class MissingWriters:
         (({'UA'}, set()), (set(), {'lima'}))
         """
         table = self._table
-        missing_members, joined_writers = set[str](), set[str]()
+        missing_members = set[str]()
+        joined_writers = set[str]()
         for row in self._ended:
             if table.joined_later[row]:
                 if table.ends[row] < lower:
@@ -295,12 +301,14 @@ class MissingWriters:
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
         """Yield who is missing from each window between two adjacent `borders`."""
-        window_starts, beyond = borders[:-1], borders[-1]
+        window_starts = borders[:-1]
+        beyond = borders[-1]
         if not window_starts:
             return
         new_rows: list[list[int]] = [[] for _ in window_starts]
         ended_rows: list[list[int]] = [[] for _ in borders]
-        starts, ends = self._table.starts, self._table.ends
+        starts = self._table.starts
+        ends = self._table.ends
         first = bisect_right(self._ended, borders[0], key=ends.__getitem__)
         for row in self._ended[first:]:
             if starts[row] < min(beyond, ends[row]):  # an empty interval is in no window
@@ -325,10 +333,8 @@ class MissingWriters:
             starts, new_rows_by_window, ended_rows_by_window, strict=False
         ):
             for row in ended_rows:
-                by_name, name = (
-                    later_rows if table.joined_later[row] else member_rows,
-                    table.writers[row],
-                )
+                by_name = later_rows if table.joined_later[row] else member_rows
+                name = table.writers[row]
                 by_name[name].remove(row)
                 if not by_name[name]:
                     del by_name[name]
@@ -406,7 +412,9 @@ class _IntervalTable:
         if not self._free_rows:
             self._add_free_rows()
         row = self._free_rows.pop()
-        reason, began_at, last_time = absence.reason, absence.began_at, absence.last_time
+        reason = absence.reason
+        began_at = absence.began_at
+        last_time = absence.last_time
         self.writers[row] = absence.writer
         # a string for each reason, not for each interval
         self.reasons[row] = self._reason_by_name.setdefault(reason, reason)
@@ -439,7 +447,8 @@ class _IntervalTable:
         finally:
             self._reader_count -= 1
             if not self._reader_count:
-                dropped_rows, self._dropped_rows = self._dropped_rows, array("q")
+                dropped_rows = self._dropped_rows
+                self._dropped_rows = array("q")
                 for row in dropped_rows:
                     self.drop(row)
 
@@ -447,7 +456,8 @@ class _IntervalTable:
         self.writers = [names.setdefault(name, name) for name in self.writers]
 
     def build_absence(self, row: int) -> Absence:
-        began_at, last_time = self._began_at[row], self._last_times[row]
+        began_at = self._began_at[row]
+        last_time = self._last_times[row]
         return Absence(
             self.writers[row],
             self.reasons[row],

@@ -76,7 +76,8 @@ class RelayQueue:
 
     def record_written(self, domain: str, mark: Mark) -> None:
         """The writer of the record has waited for new segments."""
-        mark_before, self.last[domain] = self.last.get(domain, mark), mark
+        mark_before = self.last.get(domain, mark)
+        self.last[domain] = mark
         waiting_marks = self.waiting[domain] if mark_before.seq <= mark.seq else []
         self.waiting[domain] = [
             waiting_mark for waiting_mark in waiting_marks if waiting_mark.seq > mark.seq
@@ -123,7 +124,8 @@ def describe_difference(written_mark: Mark, kept_mark: Mark) -> str:
     ):
         bound = f"{kept_mark.lower}" if is_same else f"below {kept_mark.lower}"
         return f"the lower {written_mark.lower} there, and {bound} at the controller"
-    written_offsets, kept_offsets = written_mark.cut.offsets, kept_mark.cut.offsets
+    written_offsets = written_mark.cut.offsets
+    kept_offsets = kept_mark.cut.offsets
     differing_segments = {
         segment.segment for segment in find_missing_offsets(kept_offsets, written_offsets)
     }

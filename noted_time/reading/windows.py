@@ -138,7 +138,8 @@ class Tiling(Struct, frozen=True):
 @lru_cache(maxsize=KEPT_TILINGS)
 def _find_disorders(tiling: Tiling, first_year: int, last_year: int) -> tuple[ClockChange, ...]:
     """Return the changes of the clock that no window may cover, in years of 365 days since 1970."""
-    start, end = first_year * YEAR_MS, (last_year + 1) * YEAR_MS
+    start = first_year * YEAR_MS
+    end = (last_year + 1) * YEAR_MS
     changes = list_clock_changes(tiling.zone, start, end)
     return tuple(
         change for change in changes if has_disorder(change, tiling.size_ms, tiling.origin)
@@ -214,7 +215,8 @@ def find_complete_windows(
     0 10 StreamCut({}) StreamCut({0: 5}) False
     10 20 StreamCut({0: 5}) StreamCut({0: 8}) True
     """
-    first_mark, last_mark = history.first, history.last
+    first_mark = history.first
+    last_mark = history.last
     if first_mark is None or last_mark is None:
         return iter(())
     if after is None:
@@ -257,7 +259,8 @@ def find_changed_windows(
     >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
     [(0, 10, 3), (10, 20, 3)]
     """
-    first_mark, last_mark = history.first, history.last
+    first_mark = history.first
+    last_mark = history.last
     if first_mark is None or last_mark is None:
         return iter(())
     tiling.check_order(

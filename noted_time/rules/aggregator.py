@@ -169,10 +169,8 @@ class Aggregator:
         Without a largest time, rows may have any time below the lower. Rows of a repeated request
         (`is_repeat`) are not counted.
         """
-        noted_domain, reports = (
-            self.domains[self._note_checks.find_domain(note)],
-            list[DomainReport](),
-        )
+        noted_domain = self.domains[self._note_checks.find_domain(note)]
+        reports = list[DomainReport]()
         for late_rows in () if is_repeat else list_reports(note.late_rows):
             max_time = max(
                 late_rows.min_time,
@@ -212,9 +210,11 @@ class Aggregator:
 
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
-        member, numbers = self.member(note.writer), self.domains.numbers
+        member = self.member(note.writer)
+        numbers = self.domains.numbers
         number = numbers[self._note_checks.find_domain(note)]
-        lower, track = self._accepted[number].lower, member.track(number)
+        lower = self._accepted[number].lower
+        track = member.track(number)
         membership = track.membership
         exclusion = membership.exclusion
         is_in_mark = membership.reported is not None or membership.status == "returned_below"
@@ -347,7 +347,8 @@ class Aggregator:
 
     def postpone(self, domain: str, writers: Iterable[str]) -> None:
         """Store the memberships of the writers again, because the database has earlier ones."""
-        domain_state, number = self.domains[domain], self.domains.numbers[domain]
+        domain_state = self.domains[domain]
+        number = self.domains.numbers[domain]
         for writer in writers:
             domain_state.roster.postpone_again(self.member(writer).track(number))
 
@@ -406,7 +407,8 @@ class Aggregator:
         Raises the same as `remove`, `UnknownDomain`, and `Rejected` if it did not drop the domain.
         """
         self._check_open("changes of its writers")
-        member, domain_state = self.member(writer), self.domains[domain]
+        member = self.member(writer)
+        domain_state = self.domains[domain]
         track = member.track(self.domains.numbers[domain])
         if not track.is_narrowed:
             raise Rejected(f"writer {writer!r} did not drop the domain {domain}, or notes it again")

@@ -87,7 +87,8 @@ def _foresee(
         )
 
     served_ms = max(map(find_timeout, waited_for.values()))
-    excluded_writers, checks = dict.fromkeys(waited_for), count()
+    excluded_writers = dict.fromkeys(waited_for)
+    checks = count()
     for writer, track in domain.returned_below.items():
         if find_timeout(track) <= served_ms:
             excluded_writers[writer] = None
@@ -170,7 +171,8 @@ def _is_waiting(members: Collection[str], excluded_writers: AbstractSet[str]) ->
 def _find_timed_out(
     domains: Domains, removed_writers: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
-    excluded_writers, timed_out_writers = set(removed_writers), set[str]()
+    excluded_writers = set(removed_writers)
+    timed_out_writers = set[str]()
     while True:
         for domain in domains:
             overtaken = _predict_overtaken(domain, removed_writers, now)

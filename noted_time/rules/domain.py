@@ -131,7 +131,8 @@ class Domain:
         return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
     def update_role(self, track: Track, timeout_ms: int, now: int) -> None:
-        member, status = track.member, track.membership.status
+        member = track.member
+        status = track.membership.status
         role: Role = "inactive"
         if status == "returned_below":
             role = "returned_below"
@@ -161,12 +162,14 @@ class Domain:
             self.roster.check_returned(track)
 
     def can_forget(self, track: Track) -> bool:
-        member, last = track.member, self.last
+        member = track.member
+        last = self.last
         if self.roster.has_unreported(track):
             return False
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
-        cut, is_removed = last.cut.offsets, member.excluded == "removed"
+        cut = last.cut.offsets
+        is_removed = member.excluded == "removed"
         # the cut needs the segment, which a later scale event may give predecessors
         return (
             is_removed or (track.time <= last.lower and track.largest_time <= last.upper)
@@ -181,7 +184,8 @@ class Domain:
     @property
     def highest(self) -> int:
         if self._is_highest_stale:
-            self._highest, self._is_highest_stale = self._find_highest(()), False
+            self._highest = self._find_highest(())
+            self._is_highest_stale = False
         return self._highest
 
     @property
@@ -239,7 +243,8 @@ class Domain:
         """Leave the event times of removed members out of the upper."""
         largest_time = self._find_largest_time()
         if largest_time < self.upper:
-            self.upper, self.is_unbounded = largest_time, True
+            self.upper = largest_time
+            self.is_unbounded = True
 
     def find_next_upper(self) -> int:
         """Return the upper once a mark has named the removed members."""
@@ -253,7 +258,8 @@ class Domain:
         return max(self.lower, max(times, default=self.lower))
 
     def _reset_highest(self, time: int) -> None:
-        self._peak, self._leader = time, Track(Member(""), Lead())
+        self._peak = time
+        self._leader = Track(Member(""), Lead())
 
     def reset_track(self, old_track: Track, max_time: int | None, timeout_ms: int) -> Track:
         """Return a new track for the member, which may then note any time.
@@ -261,15 +267,18 @@ class Domain:
         The next cut covers all earlier rows, because they may have any time. The old track gets a
         finished member, so that queues drop it.
         """
-        member, old_membership = old_track.member, old_track.membership
-        old_track.vouches_here, old_track.membership = False, NOT_JOINED
+        member = old_track.member
+        old_membership = old_track.membership
+        old_track.vouches_here = False
+        old_track.membership = NOT_JOINED
         self.update_role(old_track, timeout_ms, 0)
         self._is_highest_stale = True
         self.undeclared -= old_track.is_undeclared
         self.cut.add(BEFORE_ALL_TIME, member.position)
         old_track.member = Member(member.writer, "finished")
         new_track = self.create_track(member)
-        new_track.max_time, new_track.stored = max_time, old_track.stored
+        new_track.max_time = max_time
+        new_track.stored = old_track.stored
         if member.writer in self.roster.newcomers:
             self.roster.newcomers[member.writer] = new_track
         spells = tuple(
@@ -281,7 +290,8 @@ class Domain:
         return new_track
 
     def restore(self, track: Track, record: MemberRecord, membership: Membership | None) -> None:
-        time, max_time = record.times.get(self.name), record.max_times.get(self.name)
+        time = record.times.get(self.name)
+        max_time = record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_served_ms)
         if self.name in record.undeclared or (track.member.has_written and max_time is None):
@@ -364,8 +374,10 @@ class Domain:
         return not self.undeclared and not self.is_unbounded and self.segment_writers.is_noted(cut)
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
-        self.last_writer, self._released_by = self._released_by, None
-        last, lower = self.last, step.lower
+        self.last_writer = self._released_by
+        self._released_by = None
+        last = self.last
+        lower = step.lower
         naming = self._naming or self.roster.begin_naming(lower, self.cut.at(lower))
         self.finish_naming(naming)
         excluded_writers, excluded_count = naming.list_excluded()
@@ -415,7 +427,8 @@ class Domain:
 
         So an advance past a million members does not block.
         """
-        lower, ahead = self.lower, self._ahead
+        lower = self.lower
+        ahead = self._ahead
         for track in ahead.take(lower, BATCH_SIZE):
             if track.role == "ahead" and track.time > lower:  # its queue entry was too low
                 ahead.push(track.time, track)

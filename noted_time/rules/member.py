@@ -189,7 +189,8 @@ class Track:
         The timeout starts when it was overtaken or began to hold back the watermark, but not before
         its last note.
         """
-        member, terms = self.member, self.member.terms
+        member = self.member
+        terms = self.member.terms
         start_served_ms = self.waiting_served_ms if waiting_served_ms is None else waiting_served_ms
         if overtaken_served_ms is None:
             overtaken_served_ms = self.overtaken_served_ms

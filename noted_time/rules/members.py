@@ -88,7 +88,8 @@ class Domains:
 
     def _create_tracks(self, member: Member) -> None:
         tracks = [domain.create_track(member) for domain in self]
-        member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
+        member.first_track = tracks[0]
+        member.other_tracks = tuple(tracks[1:])
 
     def expect(self, member: Member, now: int) -> None:
         """Let the watermark wait for a new member."""
@@ -198,7 +199,9 @@ class Domains:
     def _add_position(
         self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
-        first_track, domains, position = member.first_track, self.by_number, member.position
+        first_track = member.first_track
+        domains = self.by_number
+        position = member.position
         if member.other_tracks or (note.max_time is None and not first_track.is_undeclared):
             self._record_undeclared(member, number, note, new_offsets)
         segment_count = len(position)
@@ -242,7 +245,8 @@ class Domains:
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         is_returning = state == "live" and not member.is_active
-        exclusion_reason, was_finished = member.excluded, member.state == "finished"
+        exclusion_reason = member.excluded
+        was_finished = member.state == "finished"
         member.changed_served_ms = now
         member.state = state
         member.excluded = None
@@ -265,7 +269,8 @@ class Domains:
                 domain.roster.change(track, status)
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
-        old_track, timeout_ms = member.track(number), self.settings.writer_timeout_ms
+        old_track = member.track(number)
+        timeout_ms = self.settings.writer_timeout_ms
         tracks = list(member.tracks)
         tracks[number] = self.by_number[number].reset_track(old_track, max_time, timeout_ms)
         member.first_track, *other_tracks = tracks
@@ -304,7 +309,8 @@ class Domains:
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         vouches_for_more = False
         for number, domain in enumerate(self.by_number):
-            track, vouches = member.track(number), member.vouches_for(domain.name)
+            track = member.track(number)
+            vouches = member.vouches_for(domain.name)
             if vouches and not track.vouches_here:
                 self._widen(member, number)
                 vouches_for_more = True
@@ -448,7 +454,8 @@ class Domains:
                 domain.is_unbounded = True
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        old_settings, self.settings = self.settings, settings
+        old_settings = self.settings
+        self.settings = settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
         changed_writers = []
@@ -485,7 +492,8 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
 
 def _lacks_all(domain: Domain, track: Track) -> bool:
     """Return whether answers name a member without a time as missing at all times."""
-    membership, reported_absence = track.membership, track.membership.reported
+    membership = track.membership
+    reported_absence = track.membership.reported
     if track.noted is not None or membership.vouched_to is not None:
         return False
     if track.member.writer in domain.roster.newcomers:

@@ -140,12 +140,15 @@ class Membership(Struct, frozen=True, omit_defaults=True):
         (False, 'timed_out', None)
         """
         effect = STATUS_EFFECTS[self.status, status]
-        reason, reason_began_at = self.reason, self.began_at
+        reason = self.reason
+        reason_began_at = self.began_at
         if status == "returned_below":
             if self.exclusion is None:
-                reason, reason_began_at = status, began_at
+                reason = status
+                reason_began_at = began_at
         elif status in ABSENT_STATUSES:
-            reason, reason_began_at = status, began_at  # type: ignore[assignment]
+            reason = status
+            reason_began_at = began_at  # type: ignore[assignment]
         elif status != "counted" or reason == "narrowed":
             reason = reason_began_at = None
         return replace(

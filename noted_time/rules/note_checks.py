@@ -43,8 +43,10 @@ class NoteChecks:
         A time above `largest_time` is refused, because one wrong clock would make all other writers
         late.
         """
-        domains, numbers = self._domains, self._domains.numbers
-        sequence, session = note.sequence, note.session
+        domains = self._domains
+        numbers = self._domains.numbers
+        sequence = note.sequence
+        session = note.session
         if member is not None:
             if sequence is not None and sequence < member.sequence:
                 return Refused("superseded", member.sequence)
@@ -57,7 +59,10 @@ class NoteChecks:
                 )
             ):
                 return Refused("fenced", current)
-        name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times
+        name = note.domain
+        time = note.time
+        max_time = note.max_time
+        max_times = note.max_times
         if name is None:
             name = self.find_domain(note) if time is None else domains.default
         number = numbers.get(name)
@@ -103,7 +108,8 @@ class NoteChecks:
             last_time = member.other_tracks[number - 1].time if number else member.first_track.time
             if time is not None and time < last_time and member.excluded != "removed":
                 return Refused("invalid_time", last_time)
-        segment_limit, max_jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
+        segment_limit = SEGMENTS_PER_POSITION
+        max_jump = domains.segments.max_jump
         if (
             len(noted_position) + len(position) > segment_limit
             and len(noted_position.keys() | position.keys()) > segment_limit

@@ -104,7 +104,8 @@ class Ahead(TimeQueue["Track"]):
         for _ in range(BATCH_SIZE):
             if not self._times:
                 return True
-            time, tracks = self._times[0], self._items[self._times[0]]
+            time = self._times[0]
+            tracks = self._items[self._times[0]]
             if time <= lower:
                 return False
             if not tracks:

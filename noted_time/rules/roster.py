@@ -149,7 +149,9 @@ class Naming:
             tuple(self._joined),
             tuple(self._returned_writers),
         )
-        self._absences, self._joined, self._returned_writers = [], [], []
+        self._absences = []
+        self._joined = []
+        self._returned_writers = []
         return named_writers
 
     def list_excluded(self) -> tuple[tuple[str, ...], int | UnsetType]:
@@ -158,7 +160,8 @@ class Naming:
     def _name(
         self, returned_tracks: list[Track], newcomer_tracks: list[Track], absent_tracks: list[Track]
     ) -> Iterator[Track]:
-        roster, cut = self._roster, self.cut.offsets
+        roster = self._roster
+        cut = self.cut.offsets
         last_lower = roster.last.lower if roster.last else None
         for track in returned_tracks:
             self._returned_writers.append(roster.name_returned(track))
@@ -318,7 +321,8 @@ class Roster:
     def _describe_newcomers(self, tracks: Iterable[Track]) -> Iterator[Absence]:
         had_forgotten = self.forgotten_lower is not None  # a forgotten member may have had its name
         for track in tracks:
-            member, widened_at = track.member, track.membership.widened_at
+            member = track.member
+            widened_at = track.membership.widened_at
             if not member.vouches_for(self.domain):
                 continue
             reason: MissingReason = "not_joined"
@@ -339,7 +343,8 @@ class Roster:
         If a member finished and the last cut covers its position, this begins with the last mark.
         If it was removed, it ends at the last mark, because its times do not count.
         """
-        member, last = track.member, self.last
+        member = track.member
+        last = self.last
         spells = track.membership.spells
         is_finished = track.membership.status == "finished"
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
@@ -360,8 +365,10 @@ class Roster:
         self._set_spells(track, (new_spell,) if is_within else (*spells[-1:], new_spell))
 
     def _end_spell(self, track: Track) -> None:
-        spells, last = track.membership.spells, self.last
-        from_seq, to_time = spells[-1].from_seq, min(track.time, spells[-1].end)
+        spells = track.membership.spells
+        last = self.last
+        from_seq = spells[-1].from_seq
+        to_time = min(track.time, spells[-1].end)
         is_empty = track.noted is None
         if track.member.excluded == "removed":
             to_time = min(to_time, self.lower)
@@ -394,7 +401,8 @@ class Roster:
 
     def remove(self, track: Track, unix_ms: int) -> None:
         """Exclude a member as an operator asks, which may be a mistake."""
-        membership, removed_spell = track.membership, None
+        membership = track.membership
+        removed_spell = None
         if track.is_counted and track.noted is not None and membership.spells:
             removed_spell = Spell(membership.spells[-1].from_seq, track.time)
         self._keep(track, replace(membership, removed_spell=removed_spell))
@@ -405,7 +413,8 @@ class Roster:
 
         This needs that all marks since are at or below the former time.
         """
-        membership, former_spell = track.membership, track.membership.removed_spell
+        membership = track.membership
+        former_spell = track.membership.removed_spell
         changed_membership = replace(membership, removed_spell=None)
         if former_spell is not None and time >= former_spell.end and self.lower <= former_spell.end:
             track.time = former_spell.end
@@ -422,8 +431,10 @@ class Roster:
         The member has no rows before this time, so marks before it joined lack none. Mark
         `from_seq` has the rows of forgotten writers. One of them may have had its name.
         """
-        membership, member = track.membership, track.member
-        spells, from_time = membership.spells, membership.from_time
+        membership = track.membership
+        member = track.member
+        spells = membership.spells
+        from_time = membership.from_time
         is_counted_later = bool(spells) and spells[0].from_seq > from_seq
         is_out = member.excluded == "removed" or not track.vouches_here
         if from_time is None or is_out or not is_counted_later:
@@ -492,7 +503,8 @@ class Roster:
         return Naming(self, lower, cut, returned_tracks, newcomer_tracks, absent_tracks)
 
     def _take_returned(self, lower: int) -> list[Track]:
-        returning_tracks, self._returning = self._returning, {}
+        returning_tracks = self._returning
+        self._returning = {}
         return [
             returning_tracks[writer]
             for writer in sorted(returning_tracks)
@@ -530,7 +542,8 @@ class Roster:
 
         A restart completes the row from the ledger. This needs a row, and no removal.
         """
-        membership, writer = track.membership, track.member.writer
+        membership = track.membership
+        writer = track.member.writer
         is_removed = membership.status == "removed" or membership.removed_spell is not None
         if writer in self.unstored and track.stored is not None and not is_removed:
             self.unstored.discard(writer)
@@ -554,7 +567,8 @@ class Roster:
         self._keep(track, membership)
 
     def forget(self, track: Track) -> None:
-        writer, reported_absence = track.member.writer, track.membership.reported
+        writer = track.member.writer
+        reported_absence = track.membership.reported
         self.newcomers.pop(writer, None)
         self.unstored.discard(writer)
         self.postponed.pop(writer, None)
@@ -599,7 +613,9 @@ def find_nothing(_writer: str) -> None:
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
-    member, time, membership = track.member, track.noted, track.membership
+    member = track.member
+    time = track.noted
+    membership = track.membership
     from_time = time
     if time is None and member.heard_at is not None:
         from_time = last_lower

@@ -70,7 +70,8 @@ class RunningCut:
         return StreamCut(dict(self._passed))
 
     def _pass_many(self, lower: int) -> None:
-        passed_position, later_positions = self._passed, {}
+        passed_position = self._passed
+        later_positions = {}
         for after, position in self._waiting.items():
             if after >= lower:
                 later_positions[after] = position
@@ -78,7 +79,8 @@ class RunningCut:
             for segment, offset in position.items():
                 if offset > passed_position.get(segment, -1):
                     passed_position[segment] = offset
-        self._waiting, self._times = later_positions, sorted(later_positions)
+        self._waiting = later_positions
+        self._times = sorted(later_positions)
         self._size = self._count_waiting()
 
     def preview(self, lower: int) -> StreamCut:
@@ -100,7 +102,8 @@ class RunningCut:
         This is sound, because a cut may be larger than necessary.
         """
         kept_positions: dict[int, dict[int, int]] = {}
-        joined_position, joined_count = dict[int, int](), 0
+        joined_position = dict[int, int]()
+        joined_count = 0
         for after in sorted(self._waiting):
             position = self._waiting[after]
             if joined_count >= 2 * len(joined_position):
@@ -109,7 +112,8 @@ class RunningCut:
                 continue
             joined_count += len(position)
             join_into(joined_position, position)
-        self._waiting, self._times = kept_positions, list(kept_positions)
+        self._waiting = kept_positions
+        self._times = list(kept_positions)
         self._size = self._count_waiting()
         self._limit = max(OFFSETS_KEPT, 2 * self._size)
 

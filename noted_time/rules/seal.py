@@ -79,7 +79,8 @@ def seal(
     known_offsets: dict[int, int] = {}
     for domain in domains:
         join_into(known_offsets, domain.last.cut.offsets if domain.last else {})
-    members, never_noted = list(domains.members.values()), list[str]()
+    members = list(domains.members.values())
+    never_noted = list[str]()
     for batch in split_slices(members):
         for member in batch:
             join_into(known_offsets, member.position)
@@ -105,7 +106,8 @@ def seal(
             roster.named = _add_sealed(named_writers, sealed_absences)
             domain.last_writer = None
             roster.last = _build_last_mark(domain, lower, final_cut, written_at)
-            domain.lower, domain.moved_at = lower, now
+            domain.lower = lower
+            domain.moved_at = now
     for batch in split_slices(members):
         for member in batch:
             domains.finish(member, now)
@@ -117,7 +119,8 @@ def _find_final_cut(
     known_offsets: Mapping[int, int], succession: Succession, requested_cut: Mapping[int, int]
 ) -> dict[int, int]:
     cut = succession.normalise(requested_cut)
-    offsets_behind, offsets_beyond = find_behind(cut, known_offsets), succession.beyond_the_end(cut)
+    offsets_behind = find_behind(cut, known_offsets)
+    offsets_beyond = succession.beyond_the_end(cut)
     if offsets_behind or offsets_beyond:
         raise InvalidCut(offsets_behind, offsets_beyond)
     final_cut = dict(known_offsets)

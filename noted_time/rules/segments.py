@@ -63,7 +63,8 @@ class KnownSegments:
         self.max_jump = ANY_JUMP if jump is None else jump
 
     def admit(self, new_offsets: Mapping[int, int]) -> Refused | None:
-        last_offsets, max_jump = self.offsets, self.max_jump
+        last_offsets = self.offsets
+        max_jump = self.max_jump
         largest_offsets = {}
         for segment, offset in new_offsets.items():
             last_offset = last_offsets.get(segment, -1)
@@ -146,10 +147,8 @@ class SegmentWriters:
     def _add_second_writer(
         self, segment: int, writer: Member, member: Member, *, is_returning: bool
     ) -> None:
-        writer_offset, member_offset = (
-            writer.position.get(segment, 0),
-            member.position.get(segment, 0),
-        )
+        writer_offset = writer.position.get(segment, 0)
+        member_offset = member.position.get(segment, 0)
         if writer.state == "finished" and (is_returning or writer_offset <= member_offset):
             self._writers[segment] = member
         elif self._final.get(segment) in (writer_offset, member_offset):

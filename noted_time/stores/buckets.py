@@ -57,7 +57,9 @@ class Bucket:
             import obstore  # noqa: PLC0415 - an extra
             from obstore.store import from_url  # noqa: PLC0415 - likewise
         self._functions: Any = obstore
-        self._url, self._what, self._process = url, name, process
+        self._url = url
+        self._what = name
+        self._process = process
         self.errors: Any = self._functions.exceptions
         # HTTP is used only if the environment has such an endpoint
         client_options: Any = {"allow_http": True, **timeouts}

@@ -82,8 +82,12 @@ class _CachedListing:
     __slots__ = ("_changed_ns", "_is_deep", "_monotonic", "_path", "_seen_s", "is_settled")
 
     def __init__(self, path: str, monotonic: Seconds, *, is_deep: bool) -> None:
-        self._path, self._monotonic, self._is_deep = path, monotonic, is_deep
-        self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
+        self._path = path
+        self._monotonic = monotonic
+        self._is_deep = is_deep
+        self._changed_ns = -1
+        self._seen_s = 0.0
+        self.is_settled = False
 
     def fetch(self) -> None:
         pass
@@ -99,7 +103,9 @@ class _CachedListing:
             self.is_settled = False
             raise
         if changed_ns != self._changed_ns:
-            self._changed_ns, self._seen_s, self.is_settled = changed_ns, now_s, False
+            self._changed_ns = changed_ns
+            self._seen_s = now_s
+            self.is_settled = False
         if not self.is_settled:
             names = self.list_now()
             yield names

@@ -28,7 +28,9 @@ class ObjectListing:
         monotonic: Seconds,
         can_resume: CanResume | None,
     ) -> None:
-        self._list_after, self._monotonic, self._can_resume = list_after, monotonic, can_resume
+        self._list_after = list_after
+        self._monotonic = monotonic
+        self._can_resume = can_resume
         self._names: dict[str, Version | None] = {}
         self._last: list[str] = []
         self._whole_s: float | None = None
@@ -71,7 +73,8 @@ class ObjectListing:
         if names != self._names:
             self._names = names
         sorted_names = sorted(names)
-        self._last, self._whole_s = sorted_names[-KNOWN_KEYS:], now_s
+        self._last = sorted_names[-KNOWN_KEYS:]
+        self._whole_s = now_s
         self._is_resumable = len(names) >= PAGE_KEYS and self._sorts_last(sorted_names)
 
     def _resume(self) -> bool:

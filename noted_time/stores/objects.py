@@ -50,7 +50,8 @@ class ObjectStore:
         process = "each process that reads or appends"
         self._bucket = Bucket(url, process, "files", REQUEST_TIMEOUTS, MAX_RETRIES)
         self._is_azure = STORE_CREDENTIALS[url.partition(":")[0]].startswith("AZURE")
-        self._is_tried, self._list_s = False, list_s
+        self._is_tried = False
+        self._list_s = list_s
 
     def list_names(self, directory: LogPath) -> list[str]:
         with suppress(FileNotFoundError):
@@ -113,7 +114,8 @@ class ObjectStore:
 
     def _list_keys(self, directory: LogPath, after: str | None) -> dict[str, Version | None]:
         pages = self._call("list", directory, offset=after, chunk_size=1000)
-        versions, last = dict[str, Version | None](), ""
+        versions = dict[str, Version | None]()
+        last = ""
         read_page = partial(self._bucket.read_page, str(directory), pages)
         while page := call_in_thread(str(directory), self._list_s, read_page):
             keys = {meta["path"]: self._version(meta) for meta in page}
@@ -141,7 +143,8 @@ class ObjectStore:
         if first < 0 and version is None and self._is_azure:  # no ranges from the end
             version = self._version(self._call("head", path))
         if first < 0 and version is not None:
-            first, last = max(0, version.size + first), version.size
+            first = max(0, version.size + first)
+            last = version.size
         options: dict[str, object] = {"range": (first, last) if first >= 0 else {"suffix": -first}}
         if version is not None and version.etag:
             options["if_match"] = version.etag
@@ -220,7 +223,9 @@ class ObjectFile(io.RawIOBase):
 
     def __init__(self, store: ObjectStore, path: LogPath, version: Version | None) -> None:
         super().__init__()
-        self._store, self._path, self._at = store, path, 0
+        self._store = store
+        self._path = path
+        self._at = 0
         self._tail, self.version = store.read(path, -TAIL_BYTES, 0, version)
 
     def readable(self) -> bool:
@@ -237,7 +242,8 @@ class ObjectFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        start, size_of_object = self._at, self.version.size
+        start = self._at
+        size_of_object = self.version.size
         stop = size_of_object if size is None or size < 0 else min(size_of_object, start + size)
         tail_start = size_of_object - len(self._tail)
         if tail_start <= start or stop <= start:

@@ -78,7 +78,9 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
     match = _ROOT_URL.fullmatch(text)
     if match is None:
         return Path(text)
-    scheme, bucket, path = match[1].lower(), match[2], match[3]
+    scheme = match[1].lower()
+    bucket = match[2]
+    path = match[3]
     if scheme == "file":
         return Path(unquote(path))
     if scheme not in STORE_CREDENTIALS:

@@ -107,7 +107,8 @@ def list_clock_changes(zone: tzinfo, start: int, end: int) -> Iterator[ClockChan
     >>> [format_in_zone(each.at, berlin) for each in changes]
     ['2013-03-31T03:00:00+02:00', '2013-10-27T02:00:00+01:00']
     """
-    start, end = max(start, UNIX_MS.start), min(end, UNIX_MS.stop)
+    start = max(start, UNIX_MS.start)
+    end = min(end, UNIX_MS.stop)
     for year in range(start // YEAR_MS, end // YEAR_MS + 1):
         for change in _find_clock_changes(zone, year):
             if start < change.at <= end:
@@ -187,7 +188,8 @@ def list_local_spans(zone: tzinfo, first_moment: int, last_moment: int) -> Seque
     >>> [(span.offset, span.second_offset) for span in spans]
     [(3600000, 3600000), (None, None), (7200000, 7200000), (7200000, 3600000), (3600000, 3600000)]
     """
-    first_moment, last_moment = max(first_moment, UNIX_MS.start), min(last_moment, UNIX_MS.stop - 1)
+    first_moment = max(first_moment, UNIX_MS.start)
+    last_moment = min(last_moment, UNIX_MS.stop - 1)
     if last_moment < first_moment:
         return []
     first_local = first_moment + find_offset(first_moment, zone)
@@ -196,7 +198,8 @@ def list_local_spans(zone: tzinfo, first_moment: int, last_moment: int) -> Seque
     start = first_local - DAY_MS
     offset = find_offset(max(first_moment - DAY_MS, UNIX_MS.start), zone)
     for change in list_clock_changes(zone, first_moment - DAY_MS, last_moment + DAY_MS):
-        offset_before, offset_after = change.offset_before, change.offset_after
+        offset_before = change.offset_before
+        offset_after = change.offset_after
         border, other_border = sorted((change.at + offset_before, change.at + offset_after))
         spans.append(LocalSpan(start, border, offset_before, offset_before))
         if offset_before < offset_after:
@@ -206,7 +209,8 @@ def list_local_spans(zone: tzinfo, first_moment: int, last_moment: int) -> Seque
         if first_moment < change.at <= last_moment:
             first_local = min(first_local, change.at + offset_after)
             end_of_local = max(end_of_local, change.at + offset_before)
-        start, offset = other_border, offset_after
+        start = other_border
+        offset = offset_after
     spans.append(LocalSpan(start, end_of_local, offset, offset))
     return _clip_spans(spans, first_local, end_of_local)
 
@@ -258,7 +262,8 @@ def _local(time: int, zone: tzinfo) -> datetime:
 def _clip_spans(spans: Sequence[LocalSpan], first_local: int, end_of_local: int) -> list[LocalSpan]:
     clipped_spans = []
     for span in spans:
-        start, end = max(span.start, first_local), min(span.end, end_of_local)
+        start = max(span.start, first_local)
+        end = min(span.end, end_of_local)
         if start < end:
             clipped_spans.append(span._replace(start=start, end=end))
     return clipped_spans

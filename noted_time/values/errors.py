@@ -433,7 +433,8 @@ class RowsMissing(Rejected):
 
     def __init__(self, missing: Missing, late: Late) -> None:
         super().__init__(f"the window is complete{missing.sentence}{late.sentence}")
-        self.missing, self.late = missing, late
+        self.missing = missing
+        self.late = late
 
 
 class UnknownReader(Rejected):

@@ -122,7 +122,8 @@ class ReportClock(Struct, frozen=True):
             elif shown_at <= end_at:
                 return max(shown_at - shift.last_ms, shift.from_served_ms)
             elif end_at > last_shown_at and not is_in_gap:
-                last_shown_at, last_served_ms = end_at, end_served_ms
+                last_shown_at = end_at
+                last_served_ms = end_served_ms
         return last_served_ms
 
     def is_behind(self, served_ms: int, wall: int) -> bool:

@@ -376,7 +376,8 @@ class Late(Struct, frozen=True):
             f"{writer.writer} ({writer.row_count})" for writer in self.writers if writer.rows
         ]
         uncounted_writers = [writer.writer for writer in self.writers if not writer.rows]
-        count, rows = len(counted_writers) if uncounted_writers else self.count, ""
+        count = len(counted_writers) if uncounted_writers else self.count
+        rows = ""
         if counted_writers:
             rows = f", with late rows of {join_names(counted_writers, count)}"
         if not uncounted_writers:

@@ -254,7 +254,8 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
     lacks = [lack for name, part in parts.items() for lack in name_source(part.lacks, name)]
     times = [(part.complete_to, part.complete_to_shown) for part in parts.values()]
     known_times = [(time, shown_time) for time, shown_time in times if time is not None]
-    complete_to, shown_time = None, None
+    complete_to = None
+    shown_time = None
     if len(known_times) == len(times):
         complete_to, shown_time = min(known_times, key=itemgetter(0))
     first_lowers = [part.first_lower for part in parts.values() if part.first_lower is not None]

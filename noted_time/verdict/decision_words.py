@@ -76,7 +76,8 @@ def describe_overtaking(
     )
     clause = clause if is_late else clause.removeprefix("it waits ")
     last_note = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
-    start, colon = format_time(overtaking.began_at), ":" if is_late else ""
+    start = format_time(overtaking.began_at)
+    colon = ":" if is_late else ""
     return f"{stream} {verb} {format_lower(lower)}{colon} {clause} since {start}, and {last_note}."
 
 
@@ -176,7 +177,8 @@ def describe_longest_waiting(
 ) -> str:
     """Describe the waiting writers. The first was heard `heard_ms` ago, if it ever noted."""
     first = decision.waiting_for[0]
-    held_back, last_note = format_seconds(first.held_back_ms), _describe_noted(first, lower)
+    held_back = format_seconds(first.held_back_ms)
+    last_note = _describe_noted(first, lower)
     if heard_ms is not None:
         last_note += f", and was last heard {format_seconds(heard_ms)} ago"
     if decision.holding_back_count == 1:
@@ -255,7 +257,8 @@ def describe_next_advance(
     decision: WaitForWriters, foreseen: Forecast | None, in_ms: int, *, is_possible: bool
 ) -> str:
     """Describe the next advance: the forecast in `in_ms`, or at the last timeout."""
-    waiting_writers, is_one = decision.waiting_for, decision.holding_back_count == 1
+    waiting_writers = decision.waiting_for
+    is_one = decision.holding_back_count == 1
     subject = waiting_writers[0].writer if is_one else "each of them"
     condition = f"It advances when {subject} notes a later time"
     timeout_clause = f"when {subject if is_one else 'the last of them'} times out"

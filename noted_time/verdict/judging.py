@@ -191,7 +191,8 @@ def check(domain: JudgedDomain, requirement: Requirement) -> None:
 
 def judge_time(domain: JudgedDomain, requirement: Requirement, time: int) -> Verdict:
     """Judge a time by the first mark that meets the requirements there."""
-    history, coverage = domain.history, domain.coverage
+    history = domain.history
+    coverage = domain.coverage
     last = history.last
     is_before = coverage.begins_after(time)
     if last is None or (last.lower < time and not history.is_whole):
@@ -225,9 +226,11 @@ def _find_required_seq(
 
     If no writer may be missing, a forgotten one is answered by marks after the last forgetting.
     """
-    writers, missing_writers = [*_list_required(domain, requirement)], None
+    writers = [*_list_required(domain, requirement)]
+    missing_writers = None
     if requirement.has_no_missing:
-        first_seq, missing_writers = max(first_seq, domain.forgotten_seq), domain.coverage.missing
+        first_seq = max(first_seq, domain.forgotten_seq)
+        missing_writers = domain.coverage.missing
         writers += (
             latecomer.writer
             for latecomer in domain.list_latecomers()
@@ -297,12 +300,17 @@ def build_answer(
     now: int,
 ) -> Completeness:
     """Return the answer with its remarks and its sentence; `now` is in Unix ms."""
-    time, mark, gaps = verdict.time, verdict.mark, verdict.gaps
-    lacks, description = [*verdict.lacks], ""
+    time = verdict.time
+    mark = verdict.mark
+    gaps = verdict.gaps
+    lacks = [*verdict.lacks]
+    description = ""
     if time is not None and gaps is not None:
-        missing_writers, late_rows = gaps.missing, gaps.late
+        missing_writers = gaps.missing
+        late_rows = gaps.late
         lacks += _list_remarks(domain, requirement, gaps, {lack.writer for lack in lacks}, now)
-        shown_time, is_sealed = requirement.format(time), domain.history.is_whole
+        shown_time = requirement.format(time)
+        is_sealed = domain.history.is_whole
         vouching_clause = ""
         if vouched is not None:
             unmet_writers = list_unmet_writers(lacks)
@@ -345,8 +353,10 @@ def build_answer(
 
 def _find_top(domain: JudgedDomain, requirement: Requirement) -> int | None:
     """Return the greatest time that the dataset has, rounded down, or `None`."""
-    seq, history = _find_reached_seq(domain, requirement), domain.history
-    read_offsets, last_mark = requirement.read, history.last
+    seq = _find_reached_seq(domain, requirement)
+    history = domain.history
+    read_offsets = requirement.read
+    last_mark = history.last
     if last_mark is None or seq < history.first_seq:
         return None
     if read_offsets is not None and read_offsets.position is not None and not last_mark.cut.offsets:
@@ -389,7 +399,8 @@ def _list_times(domain: JudgedDomain, requirement: Requirement, latest_time: int
 
 
 def _find_reached_seq(domain: JudgedDomain, requirement: Requirement) -> int:
-    read_offsets, history = requirement.read, domain.history
+    read_offsets = requirement.read
+    history = domain.history
     if read_offsets is None or not len(history):
         return history.last_seq
     if read_offsets.position is not None:
@@ -404,7 +415,8 @@ def _list_unread(
     domain: JudgedDomain, requirement: Requirement, time: int | None, mark: Mark | None = None
 ) -> Iterator[Lack]:
     """Yield why no mark has the time, or why the dataset has not read up to it."""
-    read_offsets, last_mark = requirement.read, domain.history.last
+    read_offsets = requirement.read
+    last_mark = domain.history.last
     if last_mark is None:
         yield _wait_for_writers(domain, "no_mark", NO_MARK)
     elif time is not None and mark is None:
@@ -465,7 +477,8 @@ def _list_lags(
     time: int | None,
     mark: Mark | None,
 ) -> Iterator[Lack]:
-    seq, history = _find_reached_seq(domain, requirement), domain.history
+    seq = _find_reached_seq(domain, requirement)
+    history = domain.history
     if mark is not None and seq >= mark.seq:
         if read_offsets.at_most is not None and time is not None and read_offsets.at_most < time:
             yield _wait("not_read", f"it is complete to {requirement.format(read_offsets.at_most)}")
@@ -482,7 +495,8 @@ def _list_expired(
     domain: JudgedDomain, requirement: Requirement, mark: Mark, time: int
 ) -> Iterator[Lack]:
     """Yield a lack if the dataset may only have an earlier mark with other writers."""
-    read_offsets, is_first = requirement.read, mark.seq == domain.history.first_seq > 1
+    read_offsets = requirement.read
+    is_first = mark.seq == domain.history.first_seq > 1
     if read_offsets is None or read_offsets.position is not None or read_offsets.at_most is None:
         return
     if not (requirement.names_writers and is_first and read_offsets.at_most < mark.lower):
@@ -520,7 +534,8 @@ def _describe_unmet(domain: JudgedDomain, unmet_writer: NotVouching) -> Lack:
     is_expected = unmet_writer.reason == "unknown" and unmet_writer.writer in domain.expected
     may_come = (unmet_writer.may_come or is_expected) and not domain.history.is_whole
     status: VerdictStatus = "waiting" if may_come else "incomplete"
-    sentence, remedy = f"{unmet_writer.sentence} does not vouch", ""
+    sentence = f"{unmet_writer.sentence} does not vouch"
+    remedy = ""
     if is_expected:
         sentence = f"{unmet_writer.writer} is expected, and has not joined"
     elif may_come:
@@ -528,7 +543,8 @@ def _describe_unmet(domain: JudgedDomain, unmet_writer: NotVouching) -> Lack:
     elif unmet_writer.reason == "narrowed":
         remedy = suggest_ending(domain.stream, unmet_writer.writer, domain.domain)
     elif unmet_writer.reason == "unknown":
-        kind, remedy = "unknown_writer", domain.suggest(unmet_writer.writer)
+        kind = "unknown_writer"
+        remedy = domain.suggest(unmet_writer.writer)
     return Lack(
         kind=kind,
         status=status,
