@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -97,30 +96,23 @@ class Domains:
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
-    def accept(  # noqa: C901 - few calls, because it runs for every note
+    def accept(
         self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int], now: int
     ) -> Track:
-        """Apply a note, and return the member's track in the domain with that number."""
-        state = note.state
-        has_changes = member.excluded is not None or member.state != state
+        """Apply a note, and return the member's track in the domain with that number.
+
+        The order matters: first the state and the terms, which may reset tracks. Then the position,
+        whose rows belong to the time that the member noted *before*, and late rows, which are found
+        by that time, too. Last the times of the note. It makes few calls, because it runs for every
+        note.
+        """
+        has_changes = member.excluded is not None or member.state != note.state
         is_returning = vouches_for_more = was_removed = False
         has_vouched = note.domains is not None and member.has_vouched
         if has_changes:
             was_removed = member.excluded == "removed"
-            is_returning = self._change_state(member, state, now)
-        member.noted_served_ms = now
-        member.heard_at = now + self.unix_ahead
-        if note.sequence is not None:
-            member.sequence = note.sequence
-        member.no_time_reason = note.no_time_reason
-        member.observes = note.observes
-        member.log_facts = note.because
-        if note.contact is not None:
-            member.contact = note.contact or None
-        if note.session is not None and note.session != member.session.id:
-            began_at = now + self.unix_ahead
-            took_over = note.took_over or ()
-            member.session = member.session.hand_over(note.session, note.label, began_at, took_over)
+            is_returning = self._change_state(member, note.state, now)
+        self._update_facts(member, note, now)
         if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
             has_changes = True
             vouches_for_more = self._apply_terms(member, note, has_vouched=has_vouched)
@@ -138,8 +130,8 @@ class Domains:
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
-        # the first answer after a return reports the exclusion, even above the lower
         is_excluded = track.membership.reason is not None and track.is_counted
+        # the first answer after a return reports the exclusion, even above the lower
         if is_excluded and not is_returning and track.time > max(last_time, domain.lower):
             domain.roster.catch_up(track)
             has_changes = True
@@ -151,6 +143,21 @@ class Domains:
             domain.update_role(track, self.settings.writer_timeout_ms, now)
         return track
 
+    def _update_facts(self, member: Member, note: Note, now: int) -> None:
+        member.noted_served_ms = now
+        member.heard_at = now + self.unix_ahead
+        if note.sequence is not None:
+            member.sequence = note.sequence
+        member.no_time_reason = note.no_time_reason
+        member.observes = note.observes
+        member.log_facts = note.because
+        if note.contact is not None:
+            member.contact = note.contact or None
+        if note.session is not None and note.session != member.session.id:
+            member.session = member.session.hand_over(
+                note.session, note.label, now + self.unix_ahead, note.took_over or ()
+            )
+
     def _find_latecomers(self, member: Member, number: int, note: Note, *, has_rows: bool) -> None:
         """Append the domains where the note may have left late rows unreported.
 
@@ -160,21 +167,20 @@ class Domains:
         """
         for domain_number, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = domain_number == number
+            if not _is_below_lower(domain, track):
+                continue
             advances = is_own and note.time is not None and note.time > track.time
             adds_rows = has_rows and not (note.time is None and _lacks_all(domain, track))
-            is_counted = track.vouches_here or (
-                track.is_narrowed and track.membership.is_unreported
-            )
-            if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
+            if not advances and not adds_rows:
+                continue
+            is_dropped = track.is_narrowed and track.membership.is_unreported
+            if not track.vouches_here and not is_dropped:
                 continue
             if _declares_max_time(note, domain, is_own=is_own):
                 continue
-            earliest_time = note.from_time
-            if earliest_time is None:
-                earliest_time = track.membership.from_time
-            if earliest_time is None:
-                earliest_time = track.membership.vouched_to
-            least_time = earliest_time if track.noted is None else track.noted
+            least_time = track.noted
+            if least_time is None:
+                least_time = _find_first_time(note, track)
             if least_time is None or least_time < domain.lower:
                 self.latecomers.append((domain, least_time))
 
@@ -200,10 +206,9 @@ class Domains:
         self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
         first_track = member.first_track
-        domains = self.by_number
-        position = member.position
         if member.other_tracks or (note.max_time is None and not first_track.is_undeclared):
             self._record_undeclared(member, number, note, new_offsets)
+        position = member.position
         segment_count = len(position)
         position.update(new_offsets)
         if len(position) != segment_count or note.state == "finished":
@@ -212,6 +217,7 @@ class Domains:
         for segment, offset in new_offsets.items():
             if offset > last_offsets[segment]:  # noqa: PLR1730 - `max` would cost a call for each
                 last_offsets[segment] = offset
+        domains = self.by_number
         domains[0].cut.add(first_track.time, new_offsets)
         if member.other_tracks:
             for domain_number, track in enumerate(member.other_tracks, start=1):
@@ -220,18 +226,15 @@ class Domains:
     def _record_undeclared(
         self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
-        own_domain = None if note.max_time is None else self.by_number[number].name
-        declared_domains = note.max_times or ()
-        if len(declared_domains) + (
-            own_domain is not None and own_domain not in declared_domains
-        ) == len(self.by_number):
+        declared_domains = set(note.max_times or ())
+        if note.max_time is not None:
+            declared_domains.add(self.by_number[number].name)
+        if len(declared_domains) == len(self.by_number):
             return
         undeclared_tracks = [
             (domain, track)
             for domain, track in self.list_tracks(member)
-            if not (
-                track.is_undeclared or domain.name == own_domain or domain.name in declared_domains
-            )
+            if not track.is_undeclared and domain.name not in declared_domains
         ]
         if undeclared_tracks and member.adds_rows(note.position, new_offsets):
             for domain, track in undeclared_tracks:
@@ -244,13 +247,14 @@ class Domains:
             self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
+        """Change the state, and return whether the member returns from an exclusion or a rest."""
         is_returning = state == "live" and not member.is_active
-        exclusion_reason = member.excluded
+        was_removed = member.excluded == "removed"
         was_finished = member.state == "finished"
         member.changed_served_ms = now
         member.state = state
         member.excluded = None
-        if exclusion_reason == "removed":
+        if was_removed:
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
@@ -269,12 +273,12 @@ class Domains:
                 domain.roster.change(track, status)
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
-        old_track = member.track(number)
-        timeout_ms = self.settings.writer_timeout_ms
+        domain = self.by_number[number]
+        track = member.track(number)
         tracks = list(member.tracks)
-        tracks[number] = self.by_number[number].reset_track(old_track, max_time, timeout_ms)
-        member.first_track, *other_tracks = tracks
-        member.other_tracks = tuple(other_tracks)
+        tracks[number] = domain.reset_track(track, max_time, self.settings.writer_timeout_ms)
+        member.first_track = tracks[0]
+        member.other_tracks = tuple(tracks[1:])
 
     def _exclude_if_late(self, member: Member, now: int) -> None:
         if self.settings.returning_writer != "exclude" or not member.is_active:
@@ -335,20 +339,20 @@ class Domains:
     def find_overdue(self, now: int) -> dict[str, Member]:
         """Return the members that have timed out, or would once they hold back a watermark."""
         timeout_ms = self.settings.writer_timeout_ms
-        overdue_members = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
-        members_by_writer = {member.writer: member for member in overdue_members}
+        overdue_members: dict[str, Member] = {}
+        for domain in self:
+            for member in domain.timeouts.pop_overdue(now, timeout_ms):
+                overdue_members[member.writer] = member
 
         def times_out(track: Track) -> bool:
-            return (
-                track.member.writer in members_by_writer
-                or track.times_out_served_ms(timeout_ms, now) <= now
-            )
+            if track.member.writer in overdue_members:
+                return True
+            return track.times_out_served_ms(timeout_ms, now) <= now
 
         for domain in self:
-            members_by_writer |= {
-                track.member.writer: track.member for track in domain.next_to_exclude(times_out)
-            }
-        return members_by_writer
+            for track in domain.next_to_exclude(times_out):
+                overdue_members[track.member.writer] = track.member
+        return overdue_members
 
     def is_still_overdue(self, member: Member, now: int) -> bool:
         """Return whether a member that `find_overdue` returned before has stayed silent since.
@@ -401,13 +405,13 @@ class Domains:
         return departed_members
 
     def _can_forget(self, member: Member) -> bool:
-        pairs = list(self.list_tracks(member))
-        is_bounded = any(
-            not (domain.is_unbounded or track.is_undeclared) for domain, track in pairs
-        )
-        if is_bounded and self.segment_writers.is_needed(member):
-            return False
-        return all(domain.can_forget(track) for domain, track in pairs)
+        is_bounded = False
+        for domain, track in self.list_tracks(member):
+            if not domain.can_forget(track):
+                return False
+            if not domain.is_unbounded and not track.is_undeclared:
+                is_bounded = True
+        return not (is_bounded and self.segment_writers.is_needed(member))
 
     def finish(self, member: Member, now: int) -> None:
         if member.excluded is None and member.state == "finished":
@@ -454,18 +458,17 @@ class Domains:
                 domain.is_unbounded = True
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
+        """Apply the settings, and return the writers whose lateness changed."""
         old_settings = self.settings
         self.settings = settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
-        changed_writers = []
-        if (old_settings.returning_writer, old_settings.domains) != (
-            settings.returning_writer,
-            settings.domains,
-        ):
-            changed_writers = [
-                member.writer for member in self.members.values() if self._recheck_late(member, now)
-            ]
+        changed_writers: list[str] = []
+        has_new_rule = old_settings.returning_writer != settings.returning_writer
+        if has_new_rule or old_settings.domains != settings.domains:
+            for member in self.members.values():
+                if self._recheck_late(member, now):
+                    changed_writers.append(member.writer)
         for domain in self:
             domain.requeue_timeouts(settings.writer_timeout_ms)
         return changed_writers
@@ -490,12 +493,20 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
     return domain.name in (note.max_times or {}) or (is_own and note.max_time is not None)
 
 
+def _find_first_time(note: Note, track: Track) -> int | None:
+    """Return the least time of the rows of a writer that has noted none, `None` for any time."""
+    if note.from_time is not None:
+        return note.from_time
+    if track.membership.from_time is not None:
+        return track.membership.from_time
+    return track.membership.vouched_to
+
+
 def _lacks_all(domain: Domain, track: Track) -> bool:
     """Return whether answers name a member without a time as missing at all times."""
-    membership = track.membership
-    reported_absence = track.membership.reported
-    if track.noted is not None or membership.vouched_to is not None:
+    if track.noted is not None or track.membership.vouched_to is not None:
         return False
     if track.member.writer in domain.roster.newcomers:
         return True
-    return reported_absence is not None and reported_absence.from_time is None
+    absence = track.membership.reported
+    return absence is not None and absence.from_time is None
