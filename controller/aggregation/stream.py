@@ -115,8 +115,8 @@ class StreamState:
             succession,
             last,
             declared_served_ms,
-            sealed=record.seal,
-            unbounded=record.unbounded,
+            initial_seal=record.seal,
+            unbounded_domains=record.unbounded,
             forgotten_lowers=record.forgotten_lowers,
         )
         stream.latest_ms = max((served_ms for _, served_ms in last.values()), default=0)
@@ -144,7 +144,7 @@ class StreamState:
         succession = Succession()
         self.scale_events = list(events)
         for event in self.scale_events:
-            succession.scale(event, known=event.sealed.keys())
+            succession.scale(event, known_segments=event.sealed.keys())
         return succession
 
     def _restore_late_reports(self, late_records: Sequence[LateRecord]) -> None:
@@ -310,7 +310,7 @@ class StreamState:
             self.rewrite(draft, report_clock=new_clock)
 
     def _report_late(self, note: Note, draft: Draft, *, is_repeated: bool) -> None:
-        reports = self.aggregator.report_late(note, draft.moment.wall, again=is_repeated)
+        reports = self.aggregator.report_late(note, draft.moment.wall, is_repeat=is_repeated)
         if reports:
             self._move_report_clock(draft)
         for domain, late_rows in reports:

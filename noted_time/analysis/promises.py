@@ -38,7 +38,9 @@ class NotedMarks:
     """
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        self.first_seq, self.lowers, self.written = 0, array("q"), array("q")
+        self.first_seq = 0
+        self.lowers = array("q")
+        self.written = array("q")
         self._steps: dict[int, tuple[array[int], array[int]]] = {}
         for mark in marks:
             self.append(mark)
@@ -50,29 +52,35 @@ class NotedMarks:
         number = len(self)
         self.first_seq = self.first_seq or mark.seq
         for segment, offset in mark.cut.offsets.items():
-            offsets, at = self._steps.setdefault(segment, (array("q", [0]), array("q", [0])))
+            offsets, last_marks = self._steps.setdefault(
+                segment, (array("q", [0]), array("q", [0]))
+            )
             if offsets[-1] != offset:
                 offsets.append(offset)
-                at.append(number)
+                last_marks.append(number)
         self.lowers.append(mark.lower)
         self.written.append(mark.written_at)
 
     def steps(self, segment: int) -> tuple[Times, Times]:
         """Return ascending offsets, and the last mark whose cut does not cover each, or -1."""
-        offsets, at = self._steps.get(segment, (array("q", [0]), array("q", [0])))
-        return np.asarray(offsets), np.append(np.asarray(at)[1:], len(self)) - 1
+        offsets, last_marks = self._steps.get(segment, (array("q", [0]), array("q", [0])))
+        return np.asarray(offsets), np.append(np.asarray(last_marks)[1:], len(self)) - 1
 
     def cut(self, number: int) -> dict[int, int]:
         steps = self._steps.items()
-        return {each: offsets[bisect_right(at, number) - 1] for each, (offsets, at) in steps}
+        return {
+            segment: offsets[bisect_right(last_marks, number) - 1]
+            for segment, (offsets, last_marks) in steps
+        }
 
     def find_marks_below(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
         """Return the last mark whose cut does not cover each row, or -1."""
-        in_segments, at_offsets = np.asarray(segments), np.asarray(offsets)
-        last_marks = np.empty(len(in_segments), np.int64)
-        for rows in group_rows(in_segments) if len(in_segments) else ():
-            begins, marks = self.steps(int(in_segments[rows[0]]))
-            last_marks[rows] = marks[np.searchsorted(begins, at_offsets[rows], "right") - 1]
+        row_segments = np.asarray(segments)
+        row_offsets = np.asarray(offsets)
+        last_marks = np.empty(len(row_segments), np.int64)
+        for rows in group_rows(row_segments) if len(row_segments) else ():
+            begins, marks = self.steps(int(row_segments[rows[0]]))
+            last_marks[rows] = marks[np.searchsorted(begins, row_offsets[rows], "right") - 1]
         return last_marks
 
 
@@ -98,8 +106,8 @@ class WriterPromise:
         for first, last, reason in self.away:
             is_known = (seqs >= known_from) | (first == 0)
             results[is_known & (first <= seqs) & (seqs <= last)] = reason
-        for each in self.spells:
-            results[(seqs >= each.from_seq) & (times < each.end)] = BROKEN_VERDICT
+        for spell in self.spells:
+            results[(seqs >= spell.from_seq) & (times < spell.end)] = BROKEN_VERDICT
         return results
 
 

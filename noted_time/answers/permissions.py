@@ -45,7 +45,7 @@ class Patterns:
     def match(self, name: str) -> bool:
         if name in self.exact:
             return True
-        return any(fnmatchcase(name, each) for each in self.patterns if "*" in each)
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns if "*" in pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Grant:
         return not (self.admin or self.writers.match_all)
 
     def find_foreign(self, writers: Iterable[str]) -> str | None:
-        return next((each for each in writers if not self.writers.match(each)), None)
+        return next((writer for writer in writers if not self.writers.match(writer)), None)
 
     @classmethod
     def of(
@@ -123,11 +123,17 @@ class Grant:
         """
         if self.admin:
             return "administer"
-        read = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
-        write = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
-        bound = f" as {' '.join(self.writers.patterns)}" if write and self.is_bound() else ""
-        observe = f"observe {' '.join(self.observe.patterns)}" if self.observe.patterns else ""
-        return "; ".join(part for part in (read, write + bound, observe) if part)
+        read_clause = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
+        write_clause = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
+        writers_clause = (
+            f" as {' '.join(self.writers.patterns)}" if write_clause and self.is_bound() else ""
+        )
+        observe_clause = (
+            f"observe {' '.join(self.observe.patterns)}" if self.observe.patterns else ""
+        )
+        return "; ".join(
+            part for part in (read_clause, write_clause + writers_clause, observe_clause) if part
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -61,26 +61,27 @@ class ConnectionPool:
             if not self._idle:
                 self._idle.append(PooledConnection(httpx.Client(**self._options)))
                 self._lines += self._idle
-            line = self._idle.pop()
-            line.is_over, line.is_late = self._is_over, False
-        line.ends_at = monotonic() + seconds
-        _deadline_watch.add(line)
+            connection = self._idle.pop()
+            connection.is_over = self._is_over
+            connection.is_late = False
+        connection.ends_at = monotonic() + seconds
+        _deadline_watch.add(connection)
         try:
-            yield line
+            yield connection
         finally:
-            _deadline_watch.remove(line)
+            _deadline_watch.remove(connection)
             with self._lock:
-                self._idle.append(line)
+                self._idle.append(connection)
 
     def end(self) -> None:
         with self._lock:
             self._is_over = True
-            for each in self._lines:
-                each.end()
+            for connection in self._lines:
+                connection.end()
 
     def close(self) -> None:
-        for each in self._lines:
-            each.http.close()
+        for connection in self._lines:
+            connection.http.close()
 
 
 class _DeadlineWatch:
@@ -90,30 +91,32 @@ class _DeadlineWatch:
         self._thread: threading.Thread | None = None
         self._wakes_at = float("inf")
 
-    def add(self, line: PooledConnection) -> None:
+    def add(self, connection: PooledConnection) -> None:
         with self._changed:
-            self._lines.add(line)
+            self._lines.add(connection)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="noted calls", daemon=True)
                 self._thread.start()
-            elif line.ends_at < self._wakes_at:
+            elif connection.ends_at < self._wakes_at:
                 self._changed.notify()
 
-    def remove(self, line: PooledConnection) -> None:
+    def remove(self, connection: PooledConnection) -> None:
         with self._changed:
-            self._lines.remove(line)
+            self._lines.remove(connection)
 
     def _run(self) -> None:
         with self._changed:
             while True:
                 now = monotonic()
-                for line in self._lines:
-                    if line.ends_at <= now and not line.is_late:
-                        line.is_late = True
-                        line.end()
-                waiting = [line.ends_at for line in self._lines if not line.is_late]
-                self._wakes_at = min(waiting, default=float("inf"))
-                self._changed.wait(self._wakes_at - now if waiting else None)
+                for connection in self._lines:
+                    if connection.ends_at <= now and not connection.is_late:
+                        connection.is_late = True
+                        connection.end()
+                deadlines = [
+                    connection.ends_at for connection in self._lines if not connection.is_late
+                ]
+                self._wakes_at = min(deadlines, default=float("inf"))
+                self._changed.wait(self._wakes_at - now if deadlines else None)
 
 
 _deadline_watch = _DeadlineWatch()

@@ -68,12 +68,12 @@ def build_authorization(token: str | None, environment: Mapping[str, str]) -> di
     >>> build_authorization(None, {ENVIRONMENT_VARIABLE: " nt_1_x "})
     {'Authorization': 'Bearer nt_1_x'}
     """
-    shown = (environment.get(ENVIRONMENT_VARIABLE, "") if token is None else token).strip()
-    if not shown:
+    token_text = (environment.get(ENVIRONMENT_VARIABLE, "") if token is None else token).strip()
+    if not token_text:
         return {}
-    if not _VISIBLE_ASCII.fullmatch(shown):
+    if not _VISIBLE_ASCII.fullmatch(token_text):
         raise Unreadable("the token has invalid characters: copy it again")
-    return {"Authorization": f"Bearer {shown}"}
+    return {"Authorization": f"Bearer {token_text}"}
 
 
 def _check_url(url: str) -> None:
@@ -82,8 +82,8 @@ def _check_url(url: str) -> None:
             "the URL of a controller cannot have a user or password: remove the part before the @"
         )
     if not url.lower().startswith(("http://", "https://")):
-        other = "another" if "://" in url else "no"
-        use = f"use http://{url.rpartition('//')[2]}, or https://"
-        raise Unreadable(f"{url!r} has {other} scheme: {use}")
+        scheme_fault = "another" if "://" in url else "no"
+        remedy = f"use http://{url.rpartition('//')[2]}, or https://"
+        raise Unreadable(f"{url!r} has {scheme_fault} scheme: {remedy}")
     if url.endswith("/v1"):
         raise Unreadable(f"{url!r} contains the path of the API: use {url.removesuffix('/v1')}")

@@ -27,18 +27,19 @@ class PollingLoop(Closing):
     """
 
     def __init__(
-        self, stream: str, poll_ms: int, who: str = "observer", does: str = "noted"
+        self, stream: str, poll_ms: int, role: str = "observer", verb: str = "noted"
     ) -> None:
         self.stream = stream
         self.poll_ms = poll_ms
-        self._who, self._does = who, does
-        self._log = logging.getLogger(f"noted_time.{who}")
+        self._who = role
+        self._does = verb
+        self._log = logging.getLogger(f"noted_time.{role}")
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
         self._is_away = False
         self._succeeded_at = clocks.monotonic()
         self._back_since: float | None = None
-        self._thread = threading.Thread(target=self._observe, name=f"noted {who}", daemon=True)
+        self._thread = threading.Thread(target=self._observe, name=f"noted {role}", daemon=True)
 
     @abstractmethod
     def look(self) -> None:
@@ -106,7 +107,8 @@ class PollingLoop(Closing):
         else:
             if self._is_away:
                 self._log.info("%s can be read again", self.stream)
-            self._is_away, self._back_since = False, None
+            self._is_away = False
+            self._back_since = None
             self._succeeded_at = clocks.monotonic()
 
     def _look_again(self, error: Recreated) -> None:

@@ -63,7 +63,8 @@ def error_of(
 
 @cache
 def _type_facts(error_class: Any) -> Any:  # noqa: ANN401 - types
-    hints, kind = get_type_hints(error_class.__init__, include_extras=True), error_class.kind
+    hints = get_type_hints(error_class.__init__, include_extras=True)
+    kind = error_class.kind
     types = {name: hints[kind.attributes.get(name, name)] for name in kind.facts}
     return TypedDict("Facts", types, total=False)  # type: ignore[operator]
 
@@ -77,16 +78,16 @@ def _kind_of(problem: Mapping[str, Any]) -> str:
     return words[-1] if words else ""
 
 
-def _list_subclasses(kind: type[NotedTimeError]) -> Iterator[type[NotedTimeError]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _list_subclasses(each)
+def _list_subclasses(error_class: type[NotedTimeError]) -> Iterator[type[NotedTimeError]]:
+    for subclass in error_class.__subclasses__():
+        yield subclass
+        yield from _list_subclasses(subclass)
 
 
 ERRORS_BY_CODE: Mapping[str, type[NotedTimeError]] = {
-    each.kind.code: each
-    for each in _list_subclasses(NotedTimeError)
-    if "kind" in vars(each) and each.kind.has_own_class
+    error_class.kind.code: error_class
+    for error_class in _list_subclasses(NotedTimeError)
+    if "kind" in vars(error_class) and error_class.kind.has_own_class
 }
 
 
@@ -98,8 +99,8 @@ def _build_generic_error(status: int, problem: Mapping[str, Any]) -> NotedTimeEr
         remedy = AUTHENTICATION_REMEDY if status == UNAUTHENTICATED_STATUS else ""
         return NotAllowed(_describe_problem(status, problem) + remedy)
     if not str(problem.get("type", "")).startswith(PROBLEM_PREFIX):
-        what = f"status {status}, not from a noted-time controller"
-        return UnexpectedAnswer(f"{what}: check the URL and its proxies")
+        fact = f"status {status}, not from a noted-time controller"
+        return UnexpectedAnswer(f"{fact}: check the URL and its proxies")
     kind = Conflict if status == CONFLICT_STATUS else Rejected
     return kind(_describe_problem(status, problem))
 

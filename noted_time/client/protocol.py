@@ -107,8 +107,8 @@ class AddressedQuestion(NamedTuple):
             raise ForeignAnswer(self.question)
 
 
-def stream_path(stream: str, *below: str) -> str:
-    return "/".join((STREAMS_PATH, validate_name("stream", stream), *below))
+def stream_path(stream: str, *parts: str) -> str:
+    return "/".join((STREAMS_PATH, validate_name("stream", stream), *parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class Reply:
         kind: Any = question.answer
         try:
             answer: Answer = build_decoder(kind).decode(content)
-        except DECODE_ERRORS as odd:
-            is_known = isinstance(odd, ValidationError | Rejected)
-            raise self.build_error(str(odd) if is_known else "") from odd
+        except DECODE_ERRORS as error:
+            is_known = isinstance(error, ValidationError | Rejected)
+            raise self.build_error(str(error) if is_known else "") from error
         if REQUEST_HEADER not in self.headers and not question.can_have(answer):
             raise ForeignAnswer(question)
         return answer
@@ -148,15 +148,15 @@ class Reply:
                 stream=stream,
                 retry_after=self.headers.get("retry-after"),
             )
-        except ValidationError as odd:
-            raise self.build_error(str(odd)) from odd
+        except ValidationError as fault:
+            raise self.build_error(str(fault)) from fault
         raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
     def build_error(self, why: str = "") -> UnexpectedAnswer:
         kind = self.headers.get("content-type", "no type")
-        to = self.headers.get("location")
-        where = f" to {to[:SHOWN_CHARACTERS]}" if to else ""
-        excerpt = f"{kind}{where}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
+        location = self.headers.get("location")
+        target = f" to {location[:SHOWN_CHARACTERS]}" if location else ""
+        excerpt = f"{kind}{target}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
         facts = f"status {self.status}, {why and why + ': '}{excerpt}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
         return UnexpectedAnswer(sentence, why)
@@ -166,7 +166,10 @@ class IncomingReply:
     """An answer whose body is arriving: uncompressed, and at most `MOST_BYTES`."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
+        self._status = status
+        self._headers = headers
+        self._parts = list[bytes]()
+        self._size = 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise self.reply().build_error(
@@ -202,14 +205,17 @@ _EXPLANATIONS = (
 """Words in an error, the fact if the error does not state it, and the remedy."""
 
 
-def build_unreachable(addressed: AddressedQuestion, error: Exception) -> Unreachable:
-    where, given = addressed.url + addressed.question.path, str(error) or type(error).__name__
-    words = given.partition("] ")[2].partition(" (_ssl")[0] if given.startswith("[") else given
+def build_unreachable(attempt: AddressedQuestion, error: Exception) -> Unreachable:
+    place = attempt.url + attempt.question.path
+    message = str(error) or type(error).__name__
+    explanation = (
+        message.partition("] ")[2].partition(" (_ssl")[0] if message.startswith("[") else message
+    )
     for marker, fact, remedy in _EXPLANATIONS:
-        if marker in given:
-            words = f"{fact or words.rstrip('.')}; {remedy}"
+        if marker in message:
+            explanation = f"{fact or explanation.rstrip('.')}; {remedy}"
             break
-    return Unreachable(f"no answer from {where}: {words}")
+    return Unreachable(f"no answer from {place}: {explanation}")
 
 
 def ask(
@@ -219,7 +225,9 @@ def ask(
 
 
 def ask_in_turn(
-    controllers: Controllers, question: Callable[[], Question[Any]], read: Callable[[Reply], Result]
+    controllers: Controllers,
+    question: Callable[[], Question[Any]],
+    read_reply: Callable[[Reply], Result],
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller until one answers, or raise the last `Unreachable`.
 
@@ -230,7 +238,7 @@ def ask_in_turn(
     for _ in controllers.urls:
         url = controllers.current
         try:
-            return (yield from _ask_current(controllers, question(), read))
+            return (yield from _ask_current(controllers, question(), read_reply))
         except Unreachable as error:
             if isinstance(error, ForeignAnswer) and not error.question.is_repeatable:
                 raise
@@ -240,7 +248,7 @@ def ask_in_turn(
 
 
 def _ask_current(
-    controllers: Controllers, question: Question[Any], read: Callable[[Reply], Result]
+    controllers: Controllers, question: Question[Any], read_reply: Callable[[Reply], Result]
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask until the answer belongs to the question.
 
@@ -249,12 +257,12 @@ def _ask_current(
     url = controllers.current
     attempts = MOST_ATTEMPTS if question.is_repeatable else 1
     for _ in range(attempts):
-        asked = AddressedQuestion(url, question, secrets.token_hex(REQUEST_ID_BYTES))
-        reply = yield asked
+        attempt = AddressedQuestion(url, question, secrets.token_hex(REQUEST_ID_BYTES))
+        reply = yield attempt
         try:
-            asked.check(reply)
+            attempt.check(reply)
             controllers.prefer(reply.headers.get(OWNER_HEADER))
-            return read(reply)
+            return read_reply(reply)
         except ForeignAnswer:
             continue
     raise ForeignAnswer(question)

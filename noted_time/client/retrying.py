@@ -53,8 +53,8 @@ class Outage:
     "the reader of stream 's': the controller responds again, after 2.0 s"
     """
 
-    def __init__(self, who: str) -> None:
-        self._who = who
+    def __init__(self, subject: str) -> None:
+        self._who = subject
         self._since: dict[str, float] = {}
         self._logged: set[str] = set()
 
@@ -66,15 +66,15 @@ class Outage:
         self._logged.add(kind)
         if isinstance(error, UnexpectedAnswer):
             return f"{self._who}: retrying after an unexpected answer: {error}"
-        what = "refused" if isinstance(error, Rejected) else "no response"
-        return f"{self._who}: {what}, retrying: {error}"
+        fact = "refused" if isinstance(error, Rejected) else "no response"
+        return f"{self._who}: {fact}, retrying: {error}"
 
     def record_answer(self, *, now: float, asker: str = "") -> str | None:
-        since = self._since.pop(asker, None)
-        if since is None or self._since:
+        began_at = self._since.pop(asker, None)
+        if began_at is None or self._since:
             return None
         self._logged.clear()
-        return f"{self._who}: the controller responds again, after {now - since:.1f} s"
+        return f"{self._who}: the controller responds again, after {now - began_at:.1f} s"
 
 
 def kind_of(error: NotedTimeError) -> str:

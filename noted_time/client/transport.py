@@ -68,23 +68,23 @@ class Transport:
     def close(self) -> None:
         self._lines.close()
 
-    def _send(self, addressed: AddressedQuestion) -> Reply:
-        options = _build_request(addressed, self._timeout_s)
-        with self._lines.acquire(options["timeout"]) as line:
-            options["extensions"] = {"trace": line.trace}
+    def _send(self, attempt: AddressedQuestion) -> Reply:
+        options = _build_request(attempt, self._timeout_s)
+        with self._lines.acquire(options["timeout"]) as connection:
+            options["extensions"] = {"trace": connection.trace}
             try:
-                with line.http.stream(**options) as answer:
+                with connection.http.stream(**options) as answer:
                     incoming = IncomingReply(answer.status_code, answer.headers)
                     for part in answer.iter_bytes():
                         incoming.add(part)
-                        line.ends_at += len(part) / BYTES_PER_S
+                        connection.ends_at += len(part) / BYTES_PER_S
             # RuntimeError if the client was closed
             except (httpx.HTTPError, RuntimeError) as error:
                 raise build_unreachable(
-                    addressed, TimeoutError(ANSWER_TOO_LATE) if line.is_late else error
+                    attempt, TimeoutError(ANSWER_TOO_LATE) if connection.is_late else error
                 ) from error
-            if line.is_late:  # the end of a body without a length
-                raise build_unreachable(addressed, TimeoutError(ANSWER_TOO_LATE))
+            if connection.is_late:  # the end of a body without a length
+                raise build_unreachable(attempt, TimeoutError(ANSWER_TOO_LATE))
             return incoming.reply()
 
 
@@ -112,10 +112,10 @@ class AsyncTransport:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _send(self, addressed: AddressedQuestion) -> Reply:
+    async def _send(self, attempt: AddressedQuestion) -> Reply:
         import asyncio  # noqa: PLC0415 - Spark uses only the other transport
 
-        options = _build_request(addressed, self._timeout_s)
+        options = _build_request(attempt, self._timeout_s)
         ends_at = asyncio.get_running_loop().time() + options["timeout"]
         try:
             async with asyncio.timeout_at(ends_at) as end, self._http.stream(**options) as answer:
@@ -126,17 +126,17 @@ class AsyncTransport:
                     end.reschedule(ends_at)
                 return incoming.reply()
         except httpx.HTTPError as error:
-            raise build_unreachable(addressed, error) from error
+            raise build_unreachable(attempt, error) from error
         except TimeoutError as error:
-            raise build_unreachable(addressed, TimeoutError(ANSWER_TOO_LATE)) from error
+            raise build_unreachable(attempt, TimeoutError(ANSWER_TOO_LATE)) from error
 
 
-def _build_request(addressed: AddressedQuestion, timeout_s: float) -> dict[str, Any]:
-    question = addressed.question
+def _build_request(attempt: AddressedQuestion, timeout_s: float) -> dict[str, Any]:
+    question = attempt.question
     options = {
         "method": question.method,
-        "url": addressed.url + question.path,
-        "headers": {REQUEST_HEADER: addressed.request_id},
+        "url": attempt.url + question.path,
+        "headers": {REQUEST_HEADER: attempt.request_id},
         "timeout": timeout_s + question.wait_ms / 1000,
     }
     content = {"params": question.query or None, "json": question.body}

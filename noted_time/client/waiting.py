@@ -76,20 +76,26 @@ def until_complete(
     >>> next(steps), steps.throw(NotYet("it waits for lima")).seconds, next(steps)
     ('wait 0', 1.0, 'wait 30000')
     """
-    deadline, backoff = clock() + timeout_s, Backoff()
+    deadline = clock() + timeout_s
+    backoff = Backoff()
     why: Conflict | Unreachable
-    failures, last_message, wait_ms = 0, "", 0
+    failures = 0
+    last_message = ""
+    wait_ms = 0
     while True:
         try:
             return (yield from judge(wait_ms))
         except NotYet as error:
-            failures, why, pause_s = 0, error, error.pause_s
+            failures = 0
+            why = error
+            pause_s = error.pause_s
         except (Conflict, Unreachable) as error:
-            failures, why = failures + 1, error
+            failures = failures + 1
+            why = error
             pause_s = delay_s(backoff, failures, error, chance())
-        left_s = deadline - clock()
-        if left_s <= 0:
+        remaining_s = deadline - clock()
+        if remaining_s <= 0:
             raise why
-        yield Sleep(min(pause_s, left_s), why, failures, str(why) != last_message)
+        yield Sleep(min(pause_s, remaining_s), why, failures, str(why) != last_message)
         last_message = str(why)
         wait_ms = int(1000 * max(0.0, min(LONG_POLL_S, deadline - clock())))

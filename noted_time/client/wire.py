@@ -16,7 +16,9 @@ def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
 
 
 def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
-    position = {_parse_segment(s): _check_integer(s, offset) for s, offset in wire.items()}
+    position = {
+        _parse_segment(segment): _check_integer(segment, offset) for segment, offset in wire.items()
+    }
     return dict(StreamCut(position).offsets)
 
 
@@ -24,7 +26,9 @@ def note_to_wire(note: Note) -> Json:
     """Return the JSON of a note without the fields that have their defaults, except its state."""
     wire = {"state": note.state, **convert_to_json(note)}
     if note.late_rows is not None:
-        late_rows = [_without_none(convert_to_json(each)) for each in list_reports(note.late_rows)]
+        late_rows = [
+            _without_none(convert_to_json(late_rows)) for late_rows in list_reports(note.late_rows)
+        ]
         wire["late_rows"] = late_rows[0] if len(late_rows) == 1 else late_rows
     if note.because:
         wire["because"] = [_without_none(each) for each in wire["because"]]

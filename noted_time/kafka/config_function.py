@@ -24,4 +24,7 @@ def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
         raise Rejected(f"the function {name!r} raised {error!r}: {remedy}") from error
     if not isinstance(settings, Mapping):
         raise Rejected(f"the function {name!r} returned {type(settings).__name__}: {remedy}")
-    return {**{k: v for k, v in config.items() if k != FUNCTION_SETTING}, **settings}
+    return {
+        **{setting: value for setting, value in config.items() if setting != FUNCTION_SETTING},
+        **settings,
+    }

@@ -61,12 +61,12 @@ REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \
 
 
 def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
-    own = {
-        k: v
-        for k, v in config.items()
-        if k in CONNECTION_SETTINGS or k.startswith(CONNECTION_PREFIXES)
+    connection_settings = {
+        setting: value
+        for setting, value in config.items()
+        if setting in CONNECTION_SETTINGS or setting.startswith(CONNECTION_PREFIXES)
     }
-    return {"log_level": FATAL_ONLY, **own}
+    return {"log_level": FATAL_ONLY, **connection_settings}
 
 
 class TokenCalls:
@@ -86,7 +86,8 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
+    settings = dict(config)
+    tokens = TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
         settings[TOKEN_CALLBACK] = tokens
     try:
@@ -150,8 +151,10 @@ class Cluster:
     def _record_error(self, error: KafkaError) -> None:
         code = error.code()
         if code in ERROR_PHRASES or code == BROKERS_DOWN:
-            known = self._errors.get(code, error)
-            self._errors[code] = max(known, error, key=lambda each: len(each.str()))
+            known_error = self._errors.get(code, error)
+            self._errors[code] = max(
+                known_error, error, key=lambda kept_error: len(kept_error.str())
+            )
 
     def _describe_error(self, code: int | None) -> str:
         reason = f"no Kafka broker answers at {self.servers}"

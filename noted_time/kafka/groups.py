@@ -53,7 +53,8 @@ class GroupOffsets:
     """The offsets that a group has committed of one topic. Raises the same as `Topic`."""
 
     def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
-        self._topic, self._group = Topic(config, topic), group
+        self._topic = Topic(config, topic)
+        self._group = group
         self._cluster = Cluster(self._topic.connection)
 
     def __call__(self, cut: Mapping[int, int] | None = None) -> ReadOffsets:
@@ -68,40 +69,47 @@ class GroupOffsets:
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
-        begins, committed = topic.begins(), self._fetch_committed()
+        begins = topic.begins()
+        committed = self._fetch_committed()
         look = topic.look()
         topic.check_leaders(look.unknown.union(look.ends.keys() - begins.keys()))
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
-        places = find_lookup_starts(committed, begins, look.ends, cut)
+        starts = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not self._may_be_compacted()
-        firsts = self._find_first_records(places) if places and is_whole else {}
-        if firsts:  # records deleted since were not read
-            lows = topic.begins()
-            firsts = {each: at for each, at in firsts.items() if lows.get(each, at) <= places[each]}
-        position = {**committed, **firsts}
-        required = look.ends if cut is None else cut
-        without = sorted(
-            each
-            for each in look.ends.keys() - committed.keys()
-            if position.get(each, 0) < required.get(each, 0)
+        first_records = self._find_first_records(starts) if starts and is_whole else {}
+        if first_records:  # records deleted since were not read
+            begins_now = topic.begins()
+            first_records = {
+                partition: offset
+                for partition, offset in first_records.items()
+                if begins_now.get(partition, offset) <= starts[partition]
+            }
+        position = {**committed, **first_records}
+        needed_offsets = look.ends if cut is None else cut
+        partitions_without_offset = sorted(
+            partition
+            for partition in look.ends.keys() - committed.keys()
+            if position.get(partition, 0) < needed_offsets.get(partition, 0)
         )
-        by = f"group {self._group!r}"
-        deleted = sorted(each for each in committed if begins.get(each))
+        reader = f"group {self._group!r}"
+        deleted_partitions = sorted(partition for partition in committed if begins.get(partition))
         remarks = [
-            f"records before {by} began count as read, because Kafka does not keep where it began"
-            + f", and so do the deleted records of partitions {deleted}" * bool(deleted)
+            f"records before {reader} began count as read, because Kafka does not keep where it "
+            "began"
+            + f", and so do the deleted records of partitions {deleted_partitions}"
+            * bool(deleted_partitions)
         ]
-        if without:
+        if partitions_without_offset:
             remarks.append(
-                f"{by} has no offset of partitions {without}, which count as 0: begin at earliest, "
-                "or commit a position for each partition that is assigned"
+                f"{reader} has no offset of partitions {partitions_without_offset}, which count as "
+                "0: begin at earliest, or commit a position for each partition that is assigned"
             )
         if not is_whole:
             remarks.append(
                 f"Kafka topic {topic.name!r} is compacted, or its cleanup.policy cannot be read: "
                 f"removed records count as read, and records after a committed offset do not"
             )
-        return ReadOffsets(position, by, look.id, remarks=tuple(remarks))
+        return ReadOffsets(position, reader, look.id, remarks=tuple(remarks))
 
     def _may_be_compacted(self) -> bool:
         with suppress(Rejected):
@@ -109,27 +117,34 @@ class GroupOffsets:
         return True
 
     def _fetch_committed(self) -> dict[int, int]:
-        group, name = self._group, self._topic.name
-        until = clocks.monotonic() + GROUP_LOAD_S
-        while (listed := self._list_offsets(until)) is None:
+        group = self._group
+        name = self._topic.name
+        deadline = clocks.monotonic() + GROUP_LOAD_S
+        while (partitions := self._list_offsets(deadline)) is None:
             clocks.sleep(POLL_WAIT_S)
-        for each in listed:
-            if each.error is not None:
-                raise self._build_error(each.error)
-        committed = [each for each in listed if each.offset >= 0]
-        if not committed:
-            why = SHARE_GROUP if self._is_share_group() else NO_OFFSET
-            raise NothingKnown(why.format(group=group))
-        own = {each.partition: each.offset for each in committed if each.topic == name}
-        if not own:
-            others = ", ".join(sorted({each.topic for each in committed})[:10])
-            raise NothingKnown(
-                f"group {group!r} has committed offsets of {others}, and none of {name}: name one "
-                f"of these topics in group:{group}@BROKERS/TOPIC"
+        for partition in partitions:
+            if partition.error is not None:
+                raise self._build_error(partition.error)
+        committed_partitions = [partition for partition in partitions if partition.offset >= 0]
+        if not committed_partitions:
+            reason = SHARE_GROUP if self._is_share_group() else NO_OFFSET
+            raise NothingKnown(reason.format(group=group))
+        offsets = {
+            partition.partition: partition.offset
+            for partition in committed_partitions
+            if partition.topic == name
+        }
+        if not offsets:
+            other_topics = ", ".join(
+                sorted({partition.topic for partition in committed_partitions})[:10]
             )
-        return own
+            raise NothingKnown(
+                f"group {group!r} has committed offsets of {other_topics}, and none of {name}: "
+                f"name one of these topics in group:{group}@BROKERS/TOPIC"
+            )
+        return offsets
 
-    def _list_offsets(self, until: float) -> list[TopicPartition] | None:
+    def _list_offsets(self, deadline: float) -> list[TopicPartition] | None:
         request = [ConsumerGroupTopicPartitions(self._group)]
         try:
             self._check_coordinator()
@@ -139,7 +154,7 @@ class GroupOffsets:
             answer = self._cluster.wait_for(futures[self._group], TIMEOUT_S + 1.0)
         except KafkaException as error:
             code = error.args[0].code()
-            if code in COORDINATOR_ERRORS and clocks.monotonic() < until:
+            if code in COORDINATOR_ERRORS and clocks.monotonic() < deadline:
                 return None
             if code == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
@@ -161,39 +176,46 @@ class GroupOffsets:
                 raise
 
     def _is_share_group(self) -> bool:
-        admin, group = self._cluster.admin, self._group
+        admin = self._cluster.admin
+        group = self._group
         try:
             # deprecated, but only this call lists all kinds
             with warnings.catch_warnings(action="ignore"):
-                listed = admin.list_groups(group, timeout=TIMEOUT_S)
-            if not any(each.state == DEAD_STATE for each in listed):
+                groups = admin.list_groups(group, timeout=TIMEOUT_S)
+            if not any(listed_group.state == DEAD_STATE for listed_group in groups):
                 return False
-            known = self._cluster.wait_for(admin.list_consumer_groups(), TIMEOUT_S)
+            consumer_groups = self._cluster.wait_for(admin.list_consumer_groups(), TIMEOUT_S)
         except KafkaException:
             return False
-        return not known.errors and group not in {each.group_id for each in known.valid}
+        return not consumer_groups.errors and group not in {
+            consumer_group.group_id for consumer_group in consumer_groups.valid
+        }
 
-    def _find_first_records(self, places: Mapping[int, int]) -> dict[int, int]:
-        name, until = self._topic.name, clocks.monotonic() + LOOKUP_S
+    def _find_first_records(self, starts: Mapping[int, int]) -> dict[int, int]:
+        name = self._topic.name
+        deadline = clocks.monotonic() + LOOKUP_S
         consumer = create_client(Consumer, {**self._topic.connection, **CONSUMER_SETTINGS})
-        firsts: dict[int, int] = {}
-        waiting = dict(places)
+        first_records: dict[int, int] = {}
+        waiting_partitions = dict(starts)
         try:
-            consumer.incremental_assign([TopicPartition(name, p, at) for p, at in places.items()])
-            while waiting and clocks.monotonic() < until:
-                for message in consumer.consume(len(waiting), POLL_WAIT_S):
-                    partition, error = message.partition(), message.error()
-                    if partition not in waiting:
+            consumer.incremental_assign(
+                [TopicPartition(name, partition, offset) for partition, offset in starts.items()]
+            )
+            while waiting_partitions and clocks.monotonic() < deadline:
+                for message in consumer.consume(len(waiting_partitions), POLL_WAIT_S):
+                    partition = message.partition()
+                    error = message.error()
+                    if partition not in waiting_partitions:
                         continue
                     if error is not None and error.code() not in (PARTITION_END, OFFSET_GONE):
                         raise Unreachable(f"Kafka topic {name!r} cannot be read: {error.str()}")
-                    at = waiting.pop(partition)
+                    start = waiting_partitions.pop(partition)
                     consumer.incremental_unassign([TopicPartition(name, partition)])
                     if error is None or error.code() == PARTITION_END:
-                        firsts[partition] = max(at, message.offset() or 0)
+                        first_records[partition] = max(start, message.offset() or 0)
         finally:
             consumer.close()
-        return firsts
+        return first_records
 
     def _build_error(self, error: KafkaError) -> Rejected | Unreachable:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

@@ -55,15 +55,16 @@ class TopicReader(Closing):
         self._report_at = 0.0
 
     def begin(self, offsets: Mapping[int, int]) -> None:
-        name, firsts = self._topic.name, dict[int, int]()
+        name = self._topic.name
+        begins = dict[int, int]()
         if not all(offsets.values()):  # librdkafka takes a second to find a beginning
             with suppress(Rejected, Unreachable):
-                firsts.update(self._topic.begins())
-        at = [
-            TopicPartition(name, each, offset or firsts.get(each, OFFSET_BEGINNING))
-            for each, offset in offsets.items()
+                begins.update(self._topic.begins())
+        partitions = [
+            TopicPartition(name, partition, offset or begins.get(partition, OFFSET_BEGINNING))
+            for partition, offset in offsets.items()
         ]
-        self._consumer.incremental_assign(at)
+        self._consumer.incremental_assign(partitions)
         self.position.update(offsets)
 
     def restart(self, offsets: Mapping[int, int]) -> None:
@@ -79,11 +80,19 @@ class TopicReader(Closing):
         now = clocks.monotonic()
         if now >= self._report_at:
             self._report_at = now + REPORT_INTERVAL_S
-            name, why = self._topic.name, str(reason)[:SHOWN_CHARACTERS]
+            name = self._topic.name
+            reason_text = str(reason)[:SHOWN_CHARACTERS]
             log.warning(
                 "Kafka topic %r, partition %d, offset %d%s: the record has no readable time "
                 "(%s); %d such records were skipped so far",
-                *(name, partition, offset, f", key {key}" if key else "", why, self.unusable),
+                *(
+                    name,
+                    partition,
+                    offset,
+                    f", key {key}" if key else "",
+                    reason_text,
+                    self.unusable,
+                ),
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:
@@ -93,24 +102,27 @@ class TopicReader(Closing):
         self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
     ) -> Iterator[tuple[int, int, Message]]:
         """Yield partition, offset and record up to these ends, for at most `for_s` seconds."""
-        position, until = self.position, clocks.monotonic() + for_s
-        for each, end in ends.items():
-            if end < position[each]:
-                raise self._build_recreated(each, position[each])
-        while self.find_behind(ends) and clocks.monotonic() < until:
-            for deleted in [*self._deleted]:
-                self._skip_deleted(deleted)
-            failed: KafkaError | None = None
+        position = self.position
+        deadline = clocks.monotonic() + for_s
+        for ended_partition, end in ends.items():
+            if end < position[ended_partition]:
+                raise self._build_recreated(ended_partition, position[ended_partition])
+        while self.find_behind(ends) and clocks.monotonic() < deadline:
+            for deleted_partition in [*self._deleted]:
+                self._skip_deleted(deleted_partition)
+            failure: KafkaError | None = None
             for message in self._consumer.consume(BATCH_RECORDS, POLL_WAIT_S):
-                partition, offset, error = message.partition(), message.offset(), message.error()
+                partition = message.partition()
+                offset = message.offset()
+                error = message.error()
                 if error is not None or partition is None or offset is None:
-                    failed = self._skip_non_record(error, partition, offset) or failed
+                    failure = self._skip_non_record(error, partition, offset) or failure
                 elif partition in position:
                     yield partition, offset, message
                     position[partition] = offset + 1
-            if failed is not None:
+            if failure is not None:
                 name = self._topic.name
-                raise Unreachable(f"Kafka topic {name!r} cannot be read: {failed.str()}")
+                raise Unreachable(f"Kafka topic {name!r} cannot be read: {failure.str()}")
 
     def close(self) -> None:
         self._consumer.close()
@@ -132,21 +144,22 @@ class TopicReader(Closing):
         return None
 
     def _skip_deleted(self, partition: int) -> None:
-        name, at = self._topic.name, self.position[partition]
+        name = self._topic.name
+        position = self.position[partition]
         begin = self._topic.begins().get(partition)
         if begin is None:
             raise self._topic.build_leaderless([partition])
-        if begin <= at:
-            raise self._build_recreated(partition, at)
+        if begin <= position:
+            raise self._build_recreated(partition, position)
         log.warning(
             "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
             "read; their times are not known",
-            *(name, partition, at, begin),
+            *(name, partition, position, begin),
         )
         self._consumer.incremental_unassign([TopicPartition(name, partition)])
         self._deleted.discard(partition)
         self.begin({partition: begin})
 
-    def _build_recreated(self, partition: int, at: int) -> Recreated:
-        fact = f"partition {partition} was read to {at}, and ends before that"
+    def _build_recreated(self, partition: int, offset: int) -> Recreated:
+        fact = f"partition {partition} was read to {offset}, and ends before that"
         return self._topic.build_recreated(fact)

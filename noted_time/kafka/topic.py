@@ -117,17 +117,19 @@ class Topic:
         uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
-        above = self._list_offsets(partitions, LATEST_OFFSET, timeout_s) if high else {}
-        latest = self._list_offsets(
-            above if high else partitions, LATEST_OFFSET, timeout_s, committed=committed
+        high_stamps = self._list_offsets(partitions, LATEST_OFFSET, timeout_s) if high else {}
+        latest_stamps = self._list_offsets(
+            high_stamps if high else partitions, LATEST_OFFSET, timeout_s, committed=committed
         )
-        ends = _take_offsets(latest)
+        ends = _take_offsets(latest_stamps)
         stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s) if newest else {}
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
-        written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
+        written_stamps = {
+            partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0
+        }
         unknown = frozenset(partitions).difference(ends)
-        return TopicLook(topic_id, ends, unknown, written, _take_offsets(above))
+        return TopicLook(topic_id, ends, unknown, written_stamps, _take_offsets(high_stamps))
 
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False
@@ -151,13 +153,17 @@ class Topic:
         return Unreachable(f"Kafka topic {self.name!r} has no leader for partitions {numbers}")
 
     def create(self, settings: Mapping[str, str]) -> None:
-        new = NewTopic(self.name, 1, config=dict(settings))
+        new_topic = NewTopic(self.name, 1, config=dict(settings))
         try:
-            self._cluster.admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
+            self._cluster.admin.create_topics([new_topic], request_timeout=TIMEOUT_S)[
+                self.name
+            ].result()
         except KafkaException as error:
-            how = f"grant DESCRIBE and CREATE, or create it with one partition and {dict(settings)}"
-            why = f"cannot be created: {error.args[0].str()}; {how}"
-            raise Unreachable(f"Kafka topic {self.name!r} {why}") from None
+            remedy = (
+                f"grant DESCRIBE and CREATE, or create it with one partition and {dict(settings)}"
+            )
+            fault = f"cannot be created: {error.args[0].str()}; {remedy}"
+            raise Unreachable(f"Kafka topic {self.name!r} {fault}") from None
 
     def begins(self) -> Mapping[int, int]:
         _, partitions = self._describe_or_reconnect()
@@ -167,7 +173,12 @@ class Topic:
         """Return the first offset with a timestamp >= `time_ms` in each partition, or its end."""
         ends = self.look().ends
         stamps = self._list_offsets(ends, OffsetSpec.for_timestamp(time_ms))
-        return {**ends, **_take_offsets({p: s for p, s in stamps.items() if s.offset >= 0})}
+        return {
+            **ends,
+            **_take_offsets(
+                {partition: stamp for partition, stamp in stamps.items() if stamp.offset >= 0}
+            ),
+        }
 
     def largest_times(self) -> Mapping[int, int]:
         _, partitions = self._describe_or_reconnect()
@@ -176,11 +187,13 @@ class Topic:
 
     def operations(self) -> frozenset[str]:
         description = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
-        return frozenset(each.name for each in description.authorized_operations or ())
+        return frozenset(operation.name for operation in description.authorized_operations or ())
 
     def count_replicas(self) -> int:
         """Return the replicas of the partition that has most."""
-        return max(len(each.replicas) for each in self._fetch_description(TIMEOUT_S).partitions)
+        return max(
+            len(partition.replicas) for partition in self._fetch_description(TIMEOUT_S).partitions
+        )
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         key = ConfigResource(ResourceType.TOPIC, self.name)
@@ -194,7 +207,7 @@ class Topic:
                     "grant it the operation DESCRIBE_CONFIGS"
                 ) from None
             raise self._build_error(error.args[0]) from None
-        return {each.name: each.value for each in settings.values()}
+        return {setting.name: setting.value for setting in settings.values()}
 
     def _describe_or_reconnect(self, timeout_s: float = TIMEOUT_S) -> tuple[str | None, list[int]]:
         """Describe the topic, and reconnect if its broker stopped, or calls fail for minutes."""
@@ -207,12 +220,12 @@ class Topic:
     def _describe(self, timeout_s: float) -> tuple[str | None, list[int]]:
         description = self._fetch_description(timeout_s)
         topic_id = str(description.topic_id)
-        partitions = [each.id for each in description.partitions]
+        partitions = [partition.id for partition in description.partitions]
         return None if topic_id == NO_TOPIC_ID else log_id(topic_id), partitions
 
-    def _fetch_description(self, timeout_s: float, **more: bool) -> TopicDescription:
+    def _fetch_description(self, timeout_s: float, **options: bool) -> TopicDescription:
         topics = TopicCollection([self.name])
-        futures = self._cluster.admin.describe_topics(topics, request_timeout=timeout_s, **more)
+        futures = self._cluster.admin.describe_topics(topics, request_timeout=timeout_s, **options)
         try:
             topic: TopicDescription = self._cluster.wait_for(futures[self.name], timeout_s + 1.0)
         except KafkaException as error:
@@ -236,11 +249,11 @@ class Topic:
             specs, isolation_level=level, request_timeout=timeout_s
         )
         stamps: dict[int, Stamp] = {}
-        for at, future in futures.items():
+        for topic_partition, future in futures.items():
             try:
-                there = future.result(max(0.0, deadline - clocks.monotonic()))
-                if there.offset != OFFSET_INVALID:
-                    stamps[at.partition] = Stamp(there.timestamp, there.offset)
+                result = future.result(max(0.0, deadline - clocks.monotonic()))
+                if result.offset != OFFSET_INVALID:
+                    stamps[topic_partition.partition] = Stamp(result.timestamp, result.offset)
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS_CODES:
                     raise self._build_error(error.args[0]) from None
@@ -258,8 +271,8 @@ class Topic:
     def _build_error(self, error: KafkaError) -> NotedTimeError:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             remedy = suggest_names(self._find_similar_names()) or "create it, or correct the name"
-            where = f"at {self._cluster.servers}"
-            return Rejected(f"there is no Kafka topic {self.name!r} {where}: {remedy}")
+            place = f"at {self._cluster.servers}"
+            return Rejected(f"there is no Kafka topic {self.name!r} {place}: {remedy}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return Rejected(
                 f"this client may not describe Kafka topic {self.name!r}: grant it the operation "

@@ -17,7 +17,8 @@ from noted_time.values import (
     format_gap,
 )
 
-MOST_DEPTH, MOST_HOPS = 20, 100
+MOST_DEPTH = 20
+MOST_HOPS = 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
 
 RUN_QUERY = "check that the query runs and keeps up: `{program} doctor --checkpoint DIR`"
@@ -90,28 +91,29 @@ class Hop(Struct, frozen=True):
 Hops = Mapping[Dataset, Hop]
 
 
-def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
+def walk(root: Hop, read_hop: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
     """Read all datasets that the root is made from, each once, the nearest first.
 
     A dataset that cannot be read is a hop with the reason and its remembered streams.
     """
     hops = {root.dataset: root}
-    edges = [(root, each, 1) for each in root.sources]
+    edges = [(root, root_source, 1) for root_source in root.sources]
     for child, source, depth in edges:  # grows
         if source.dataset not in hops:
             try:
                 if depth >= MOST_DEPTH or len(hops) >= MOST_HOPS:
                     raise Rejected(NOT_FOLLOWED)
-                hop = read(source.dataset)
+                hop = read_hop(source.dataset)
             except (NotedTimeError, ImportError) as error:
                 hop = _describe_unread(child, source, error)
             hops[source.dataset] = hop
-            edges += [(hop, each, depth + 1) for each in hop.sources]
+            edges += [(hop, hop_source, depth + 1) for hop_source in hop.sources]
     return hops
 
 
 def _describe_unread(child: Hop, source: HopSource, error: Exception) -> Hop:
-    why, sources = f"it cannot be read: {error}", tuple(map(HopSource, source.origins))
+    why = f"it cannot be read: {error}"
+    sources = tuple(map(HopSource, source.origins))
     lack = f", as {child.dataset} remembers; {why}"
     return Hop(source.dataset, source.remembered, sources, why, RESTORE_SOURCE, lack)
 
@@ -130,7 +132,8 @@ class Step(NamedTuple):
 
     @property
     def lag(self) -> str:
-        complete_to, limit = self.hop.complete_to, self.limit
+        complete_to = self.hop.complete_to
+        limit = self.limit
         if self.source is None or complete_to is None or limit is None or limit <= complete_to:
             return ""
         return f"{format_gap(complete_to, limit)} behind {self.source.dataset}"
@@ -148,12 +151,15 @@ def find_step(hops: Hops, hop: Hop) -> Step:
     Of several, it is the least complete one.
     """
     limits: dict[HopSource, int | None] = {}
-    for each in hop.sources:
-        complete_to = hops[each.dataset].complete_to
-        limits[each] = None if complete_to is None else complete_to - each.delay_ms
+    for hop_source in hop.sources:
+        complete_to = hops[hop_source.dataset].complete_to
+        limits[hop_source] = None if complete_to is None else complete_to - hop_source.delay_ms
 
-    def rank(each: HopSource) -> list[int]:
-        return [MIN_INT64 if time is None else time for time in (each.taken_to, limits[each])]
+    def rank(hop_source: HopSource) -> list[int]:
+        return [
+            MIN_INT64 if time is None else time
+            for time in (hop_source.taken_to, limits[hop_source])
+        ]
 
     source = min(limits, key=rank, default=None)
     return Step(hop, source, hop.ahead_to if source is None else limits[source])
@@ -170,21 +176,26 @@ def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     ['delta:silver', 'orders', 'delta:silver']
     """
     steps: dict[Dataset, Step] = {}
-    needed, dataset = time, root
+    needed_time = time
+    dataset = root
     while True:
         step = steps[dataset] = find_step(hops, hops[dataset])
         if step.source is None:
             break
         if step.source.dataset in steps:
-            way = [*steps]
-            steps[dataset] = step._replace(circle=(*way[way.index(step.source.dataset) :],))
+            datasets = [*steps]
+            steps[dataset] = step._replace(
+                circle=(*datasets[datasets.index(step.source.dataset) :],)
+            )
             break
-        if needed is not None:
-            if step.hop.complete_to is None or (step.limit is not None and step.limit >= needed):
+        if needed_time is not None:
+            if step.hop.complete_to is None or (
+                step.limit is not None and step.limit >= needed_time
+            ):
                 return step
-            needed += step.source.delay_ms
+            needed_time += step.source.delay_ms
         dataset = step.source.dataset
     if time is not None:
         return steps[dataset]
-    widest = max(steps.values(), key=lambda each: each.lag_ms)
-    return widest if widest.lag_ms > 1 else None
+    widest_step = max(steps.values(), key=lambda step: step.lag_ms)
+    return widest_step if widest_step.lag_ms > 1 else None

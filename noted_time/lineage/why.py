@@ -51,30 +51,35 @@ class Why(Struct, frozen=True, dict=True):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        root, asked = self.root, "any time" if self.time is None else format_time(self.time)
-        known = f"{self.dataset} is complete to {format_time(root.complete_to)}"
-        unknown = f"{self.dataset} is not known to be complete to {asked}"
+        root = self.root
+        asked_time = "any time" if self.time is None else format_time(self.time)
+        known_clause = f"{self.dataset} is complete to {format_time(root.complete_to)}"
+        unknown_clause = f"{self.dataset} is not known to be complete to {asked_time}"
         if root.doubt:
-            return f"{unknown}: {root.doubt}"
+            return f"{unknown_clause}: {root.doubt}"
         if self.culprit_step is None:
-            end = ", as far as its writers have noted" if self.time is None else ""
-            return f"{known}{end}{root.lack}"
-        to = "a later time" if self.time is None else asked
-        answer = unknown if root.complete_to is None else f"{known} and not to {to}"
-        return f"{answer}, because {self._describe_cause(self.culprit_step)}"
+            reason = ", as far as its writers have noted" if self.time is None else ""
+            return f"{known_clause}{reason}{root.lack}"
+        later_time = "a later time" if self.time is None else asked_time
+        clause = (
+            unknown_clause
+            if root.complete_to is None
+            else f"{known_clause} and not to {later_time}"
+        )
+        return f"{clause}, because {self._describe_cause(self.culprit_step)}"
 
     def _describe_cause(self, step: Step) -> str:
         hop, source, _, circle = step
         if circle:
-            names = " from ".join(str(each) for each in (*circle, circle[0]))
+            names = " from ".join(str(dataset) for dataset in (*circle, circle[0]))
             return f"these are made from each other: {names}"
         if hop.why or source is None:
             return hop.why if hop.dataset == self.dataset else f"of {hop.dataset}: {hop.why}"
         if source.why:
-            to = format_time(self.hops[source.dataset].complete_to)
-            return f"{source.why}: its sources are complete to {to}"
-        who = hop.dataset if hop.dataset.kind == "group" else f"the query of {hop.dataset}"
-        return f"{who} is {step.lag}"
+            complete_to = format_time(self.hops[source.dataset].complete_to)
+            return f"{source.why}: its sources are complete to {complete_to}"
+        reader = hop.dataset if hop.dataset.kind == "group" else f"the query of {hop.dataset}"
+        return f"{reader} is {step.lag}"
 
     @property
     def remedy(self) -> str:
@@ -96,14 +101,14 @@ class Why(Struct, frozen=True, dict=True):
         if hop.complete_to is None:
             return f"{hop.dataset} is not known to be complete: {hop.why}"
         lag = "" if hop.why else find_step(self.hops, hop).lag
-        known = f"{hop.dataset} is complete to {format_time(hop.complete_to)}"
-        return f"{known}{lag and f', {lag}'}{hop.lack}"
+        clause = f"{hop.dataset} is complete to {format_time(hop.complete_to)}"
+        return f"{clause}{lag and f', {lag}'}{hop.lack}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer and the hops as JSON."""
         fields = ("time", "is_complete", "sentence", "remedy")
         hops = [self._convert_hop(hop) for hop in self.hops.values()]
-        return {each: getattr(self, each) for each in fields} | {"hops": hops}
+        return {name: getattr(self, name) for name in fields} | {"hops": hops}
 
     def _convert_hop(self, hop: Hop) -> dict[str, Any]:
         return {
@@ -112,7 +117,7 @@ class Why(Struct, frozen=True, dict=True):
             "kind": hop.dataset.kind,
             "complete_to": hop.complete_to,
             "sentence": self._describe_hop(hop),
-            "sources": [str(each.dataset) for each in hop.sources],
+            "sources": [str(source.dataset) for source in hop.sources],
             "culprit": hop is self.culprit,
         }
 
@@ -120,9 +125,10 @@ class Why(Struct, frozen=True, dict=True):
         """Return the hops as a graph for Graphviz, with an arrow from each source."""
         lines = ["digraph why {", "  rankdir=LR; node [shape=box];"]
         for hop in self.hops.values():
-            name, mark = json.dumps(str(hop.dataset)), ", color=red" * (hop is self.culprit)
+            name = json.dumps(str(hop.dataset))
+            color = ", color=red" * (hop is self.culprit)
             label = json.dumps(f"{hop.dataset}\n{format_time(hop.complete_to)}")
-            lines.append(f"  {name} [label={label}{mark}];")
-            sources = (json.dumps(str(each.dataset)) for each in hop.sources)
-            lines += [f"  {each} -> {name};" for each in dict.fromkeys(sources)]
+            lines.append(f"  {name} [label={label}{color}];")
+            sources = (json.dumps(str(source.dataset)) for source in hop.sources)
+            lines += [f"  {source_name} -> {name};" for source_name in dict.fromkeys(sources)]
         return "\n".join([*lines, "}"])

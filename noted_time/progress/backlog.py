@@ -98,7 +98,7 @@ class Backlog:
         last_lower: int | None,
         *,
         idle: bool = False,
-        reported: bool | None = None,
+        is_reported: bool | None = None,
         first_lower: int | None = None,
     ) -> BacklogState:
         """Return whether there is a backlog now, and store the result.
@@ -106,30 +106,30 @@ class Backlog:
         - `idle`: whether no writer is live. The lag behind the wall clock then does not count.
         - `first_lower`: the lower that a reader without a lower reaches first.
         """
-        own = first_lower if lower is None else lower
+        reader_lower = first_lower if lower is None else lower
         lags: dict[Reason, bool | None] = {}
         if self._policy.watermark_lag_ms is not None:
             lags["watermark_lag"] = _is_lagging(
-                self._policy.watermark_lag_ms, now_ms, own, idle=idle
+                self._policy.watermark_lag_ms, now_ms, reader_lower, idle=idle
             )
         if self._policy.reader_lag_ms is not None:
             lags["reader_lag"] = _exceeds_reader_lag(self._policy.reader_lag_ms, lower, last_lower)
-        before = self.state
-        because: list[Reason] = ["reported"] if reported else []
-        if not (before.caught_up and self._policy.rule == "sticky"):
-            because += [reason for reason, lag in lags.items() if lag]
-        caught_up = before.caught_up or combine_flags(lags.values()) is False
-        self.state = update_state(before, now_ms, because, caught_up=caught_up)
+        state_before = self.state
+        causes: list[Reason] = ["reported"] if is_reported else []
+        if not (state_before.caught_up and self._policy.rule == "sticky"):
+            causes += [reason for reason, lag in lags.items() if lag]
+        caught_up = state_before.caught_up or combine_flags(lags.values()) is False
+        self.state = update_state(state_before, now_ms, causes, caught_up=caught_up)
         return self.state
 
 
 def update_state(
-    before: BacklogState, now_ms: int, because: Iterable[Reason], *, caught_up: bool = False
+    state_before: BacklogState, now_ms: int, causes: Iterable[Reason], *, caught_up: bool = False
 ) -> BacklogState:
-    reasons = tuple(because)
-    is_new = before.backlog_began_at is None or before.backlog != bool(reasons)
-    since = now_ms if is_new else before.backlog_began_at
-    return BacklogState(bool(reasons), reasons, since, caught_up)
+    reasons = tuple(causes)
+    is_new = state_before.backlog_began_at is None or state_before.backlog != bool(reasons)
+    began_at = now_ms if is_new else state_before.backlog_began_at
+    return BacklogState(bool(reasons), reasons, began_at, caught_up)
 
 
 def combine_flags(flags: Iterable[bool | None]) -> bool | None:
@@ -138,10 +138,10 @@ def combine_flags(flags: Iterable[bool | None]) -> bool | None:
     >>> combine_flags([None, True]), combine_flags([None, False]), combine_flags([False, False])
     (True, None, False)
     """
-    reported = list(flags)
-    if any(reported):
+    known_flags = list(flags)
+    if any(known_flags):
         return True
-    return None if None in reported or not reported else False
+    return None if None in known_flags or not known_flags else False
 
 
 def _is_lagging(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:
@@ -158,7 +158,7 @@ def _exceeds_reader_lag(
     return lower is None or last_lower - lower > threshold_ms
 
 
-def add_reported(state: BacklogState, *, reported: bool | None) -> BacklogState:
-    if not reported or "reported" in state.backlog_causes:
+def add_reported(state: BacklogState, *, is_reported: bool | None) -> BacklogState:
+    if not is_reported or "reported" in state.backlog_causes:
         return state
     return replace(state, backlog=True, backlog_causes=("reported", *state.backlog_causes))

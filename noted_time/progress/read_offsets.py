@@ -49,18 +49,18 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
     }
 
 
-def check_known(position: Mapping[int, int], known: Iterable[int], of: str) -> None:
-    there = sorted(known)
-    for partition in sorted(position.keys() - there):
+def check_known(position: Mapping[int, int], known_partitions: Iterable[int], log: str) -> None:
+    partitions = sorted(known_partitions)
+    for partition in sorted(position.keys() - partitions):
         if position[partition]:
             raise Rejected(
-                f"partition {partition} is unknown: {of} has {there[:10]}; correct the number, or "
-                "leave it out"
+                f"partition {partition} is unknown: {log} has {partitions[:10]}; correct the "
+                "number, or leave it out"
             )
 
 
 def find_lookup_starts(
-    committed: Mapping[int, int],
+    committed_offsets: Mapping[int, int],
     begins: Mapping[int, int],
     ends: Mapping[int, int],
     cut: Mapping[int, int] | None = None,
@@ -74,8 +74,9 @@ def find_lookup_starts(
     >>> find_lookup_starts({0: 5, 1: 7}, {0: 0, 1: 0, 2: 3}, {0: 9, 1: 7, 2: 4}, {0: 8, 1: 7, 2: 4})
     {0: 5}
     """
-    for partition, offset in sorted(committed.items()):
-        begin, end = begins.get(partition, 0), ends.get(partition)
+    for partition, offset in sorted(committed_offsets.items()):
+        begin = begins.get(partition, 0)
+        end = ends.get(partition)
         if offset < begin:
             raise Rejected(
                 f"partition {partition}: records {offset} to {begin - 1} were deleted before this "
@@ -87,10 +88,10 @@ def find_lookup_starts(
                 f"partition {partition} ends at {end}, but offset {offset} is beyond that: the "
                 "topic was created again, or the offsets belong to another topic; reset them"
             )
-    places = {each: committed.get(each, 0) for each in ends}
+    offsets = {partition: committed_offsets.get(partition, 0) for partition in ends}
     return {
         each: offset
-        for each, offset in places.items()
+        for each, offset in offsets.items()
         if offset < (ends[each] if cut is None else min(ends[each], cut.get(each, 0)))
         and offset >= begins.get(each, 0)
     }

@@ -43,16 +43,19 @@ class SegmentTimes:
         self._history = history
         self._succession = succession
         self._position: Mapping[int, int] = succession.normalise(position)
-        created = dict.fromkeys(succession.created, 0)
-        self.lowers = history.times({**created, **self._position})
+        created_offsets = dict.fromkeys(succession.created, 0)
+        self.lowers = history.times({**created_offsets, **self._position})
 
     def lag(self) -> Lag:
         """Return how far the position is behind the last mark."""
         last = self._history.last_lower
         if last is None:
             return Lag(None, dict.fromkeys(self.lowers))
-        behind = {s: None if lower is None else last - lower for s, lower in self.lowers.items()}
-        return Lag(find_largest_lag(behind.values()), behind)
+        lags = {
+            segment: None if lower is None else last - lower
+            for segment, lower in self.lowers.items()
+        }
+        return Lag(find_largest_lag(lags.values()), lags)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
         """Return the segments that are not read to their ends, in reading order.
@@ -60,7 +63,8 @@ class SegmentTimes:
         Segments before all marks come first, then the least time. At equal times: predecessors,
         then most unread rows, then the lowest id.
         """
-        succession, position = self._succession, self._position
+        succession = self._succession
+        position = self._position
         last = self._history.last
         ends = last.cut.offsets if last else {}
 
@@ -71,15 +75,21 @@ class SegmentTimes:
             return lower is not None, lower or 0, waits, -unread, segment
 
         segments = self.lowers if among is None else among
-        return sorted((s for s in segments if not succession.is_read(s, position)), key=place)
+        return sorted(
+            (segment for segment in segments if not succession.is_read(segment, position)),
+            key=place,
+        )
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
         """Return the segment to read next, or `None`."""
-        unread_before, position = self._succession.unread_before, self._position
-        return next((s for s in self.order(among) if not unread_before(s, position)), None)
+        unread_before = self._succession.unread_before
+        position = self._position
+        return next(
+            (segment for segment in self.order(among) if not unread_before(segment, position)), None
+        )
 
 
-def find_largest_lag(behind: Collection[int | None]) -> int | None:
+def find_largest_lag(lags: Collection[int | None]) -> int | None:
     """Return the largest lag of segments, 0 without segments; an unknown lag is the largest."""
-    known = [each for each in behind if each is not None]
-    return max(known, default=0) if len(known) == len(behind) else None
+    known_lags = [lag for lag in lags if lag is not None]
+    return max(known_lags, default=0) if len(known_lags) == len(lags) else None

@@ -74,11 +74,11 @@ class Coverage(Struct, frozen=True):
 
         If the cut has all rows of a sealed stream, no time is before the first mark.
         """
-        late = self.late_reports.find_between(
+        late_rows = self.late_reports.find_between(
             MIN_INT64 if from_time is None else from_time, complete_to
         )
         is_before = self.begins_after(complete_to) and not has_all_rows
-        return self._assess(self.missing.find_at_mark(mark), late, is_before=is_before)
+        return self._assess(self.missing.find_at_mark(mark), late_rows, is_before=is_before)
 
     def assess_windows(
         self, borders: Sequence[int], whole_from: int | None = None
@@ -88,30 +88,38 @@ class Coverage(Struct, frozen=True):
         `whole_from` is of a sealed stream. The mark with all its rows answers for windows that end
         above this time, and for windows before the first mark.
         """
-        missing = self.missing.find_in_windows(borders)
-        late = self.late_reports.find_in_windows(borders)
-        for (start, end), absent, rows in zip(pairwise(borders), missing, late, strict=False):
+        missing_by_window = self.missing.find_in_windows(borders)
+        late_by_window = self.late_reports.find_in_windows(borders)
+        for (start, end), missing_writers, late_rows in zip(
+            pairwise(borders), missing_by_window, late_by_window, strict=False
+        ):
             is_before = self.begins_after(start)
             if whole_from is not None and (end > whole_from or self.begins_after(end)):
                 is_before = False
-            yield self._assess(absent, rows, is_before=is_before)
+            yield self._assess(missing_writers, late_rows, is_before=is_before)
 
     def begins_after(self, time: int) -> bool:
         return self.first_lower is not None and time < self.first_lower
 
-    def _assess(self, missing: Missing, late: Late, *, is_before: bool) -> Gaps:
-        new = self.newcomers
-        names = {each.writer for each in missing.writers}  # a seal names some of the newcomers
-        newcomers = [each for each in new.writers if each.writer not in names]
-        named_twice = len(new.writers) - len(newcomers)
+    def _assess(self, missing_writers: Missing, late_writers: Late, *, is_before: bool) -> Gaps:
+        newcomers = self.newcomers
+        names = {
+            missing_writer.writer for missing_writer in missing_writers.writers
+        }  # a seal names some of the newcomers
+        unnamed_newcomers = [
+            newcomer for newcomer in newcomers.writers if newcomer.writer not in names
+        ]
+        named_twice = len(newcomers.writers) - len(unnamed_newcomers)
         return Gaps(
-            missing_writers=(*missing.writers, *newcomers)[:WRITERS_NAMED],
-            missing_count=missing.count + new.count - named_twice,
-            missing_joined_later=missing.joined_later + new.joined_later - named_twice,
-            missing_is_known=missing.is_known and new.is_known and not is_before,
-            late_writers=late.writers,
-            late_count=late.count,
-            late_is_known=late.is_known,
+            missing_writers=(*missing_writers.writers, *unnamed_newcomers)[:WRITERS_NAMED],
+            missing_count=missing_writers.count + newcomers.count - named_twice,
+            missing_joined_later=missing_writers.joined_later
+            + newcomers.joined_later
+            - named_twice,
+            missing_is_known=missing_writers.is_known and newcomers.is_known and not is_before,
+            late_writers=late_writers.writers,
+            late_count=late_writers.count,
+            late_is_known=late_writers.is_known,
             before_first_mark=is_before,
         )
 
@@ -135,25 +143,28 @@ class CountsByWriter:
     """
 
     def __init__(self, marks: Sequence[tuple[int, int]], expected: Iterable[str] = ()) -> None:
-        self._seqs, self._times = [seq for seq, _ in marks], [time for _, time in marks]
+        self._seqs = [seq for seq, _ in marks]
+        self._times = [time for _, time in marks]
         self._expected = dict.fromkeys(expected)
         self._unseen = dict(self._expected)
         self._steps, self._expected_steps = ([0] * (len(marks) + 1) for _ in range(2))
-        self._names, self._others = _NameLists(len(marks)), _NameLists(len(marks))
+        self._names = _NameLists(len(marks))
+        self._others = _NameLists(len(marks))
         self._members = 0
 
     def add(self, writer: str, spells: Spells, status: WriterStatus) -> None:
         self._members += 1
         self._unseen.pop(writer, None)
-        is_expected, end = writer in self._expected, 0
+        is_expected = writer in self._expected
+        end = 0
         for start, stop in sorted(map(self._range, spells)):
-            first = max(start, end)
-            if first < stop:
-                self._add_others(writer, spells, status, end, first)
+            free_start = max(start, end)
+            if free_start < stop:
+                self._add_others(writer, spells, status, end, free_start)
                 for steps in (self._steps, *([self._expected_steps] if is_expected else ())):
-                    steps[first] += 1
+                    steps[free_start] += 1
                     steps[stop] -= 1
-                self._names.add(first, stop, writer)
+                self._names.add(free_start, stop, writer)
                 end = stop
         self._add_others(writer, spells, status, end, len(self._seqs))
 
@@ -164,35 +175,43 @@ class CountsByWriter:
         self, writer: str, spells: Spells, status: WriterStatus, start: int, stop: int
     ) -> None:
         is_expected = writer in self._expected
-        joined = bisect_left(self._seqs, spells[0].from_seq) if spells else len(self._seqs)
-        later = NotVouching(writer, "joined_later", None, is_expected)
-        self._others.add(start, min(stop, joined), later)
-        if joined < stop:
-            until = max((each.to_time for each in spells if each.to_time is not None), default=None)
+        joined_index = bisect_left(self._seqs, spells[0].from_seq) if spells else len(self._seqs)
+        later_writer = NotVouching(writer, "joined_later", None, is_expected)
+        self._others.add(start, min(stop, joined_index), later_writer)
+        if joined_index < stop:
+            vouched_to = max(
+                (spell.to_time for spell in spells if spell.to_time is not None), default=None
+            )
             self._others.add(
-                max(start, joined), stop, NotVouching(writer, status, until, is_expected)
+                max(start, joined_index), stop, NotVouching(writer, status, vouched_to, is_expected)
             )
 
     def results(self, *, names_known: bool) -> list[VouchedBy]:
-        unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
-        members, tallies = self._members + len(unknown), []
-        counts, expected = accumulate(self._steps), accumulate(self._expected_steps)
-        for names, others, count, vouching in zip(
-            self._names.lists, self._others.lists, counts, expected, strict=False
+        unseen_writers = [
+            NotVouching(writer, "unknown", None, is_expected=True) for writer in self._unseen
+        ]
+        member_count = self._members + len(unseen_writers)
+        results = []
+        counts = accumulate(self._steps)
+        expected_counts = accumulate(self._expected_steps)
+        for names, other_writers, count, expected_count in zip(
+            self._names.lists, self._others.lists, counts, expected_counts, strict=False
         ):
-            absent = sorted([*others, *unknown], key=lambda each: not each.is_expected)
-            tallies.append(
+            sorted_writers = sorted(
+                [*other_writers, *unseen_writers], key=lambda writer: not writer.is_expected
+            )
+            results.append(
                 VouchedBy(
                     count,
                     tuple(names),
                     len(self._expected),
-                    vouching,
-                    tuple(absent[:WRITERS_NAMED]),
-                    members - count,
+                    expected_count,
+                    tuple(sorted_writers[:WRITERS_NAMED]),
+                    member_count - count,
                     names_known,
                 )
             )
-        return tallies
+        return results
 
 
 class _NameLists:
@@ -202,10 +221,10 @@ class _NameLists:
         self.lists: list[list[Any]] = [[] for _ in range(marks)]
         self._full = 0
 
-    def add(self, start: int, stop: int, entry: object) -> None:
-        for names in self.lists[max(start, self._full) : stop]:
-            if len(names) < WRITERS_NAMED:
-                names.append(entry)
+    def add(self, start: int, stop: int, writer: object) -> None:
+        for writers in self.lists[max(start, self._full) : stop]:
+            if len(writers) < WRITERS_NAMED:
+                writers.append(writer)
         while self._full < len(self.lists) and len(self.lists[self._full]) >= WRITERS_NAMED:
             self._full += 1
 
@@ -217,18 +236,18 @@ def find_stated_end(spells: Spells) -> int | None:
 
 
 def find_required_seq(  # noqa: PLR0913 - the question of `judge`
-    first: int,
-    last: int,
+    first_seq: int,
+    last_seq: int,
     time: int,
-    required: Mapping[str, tuple[Spells, WriterStatus]],
-    missing: MissingWriters | None,
+    required_writers: Mapping[str, tuple[Spells, WriterStatus]],
+    missing_writers: MissingWriters | None,
     *,
     owes_rows: Callable[[str], bool] = bool,
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
-    Each `required` writer vouches for `time` there, and no member that `owes_rows` below the time
-    is in `missing`.
+    Each of `required_writers` vouches for `time` there, and no member that `owes_rows` below the
+    time is in `missing_writers`.
 
     >>> from noted_time.values import MAX_INT64, Spell
     >>> later = (Spell(3, 99),), "idle"
@@ -238,22 +257,29 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
     >>> seq, [(each.writer, each.reason, each.to_time) for each in unmet]
     (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
-    seq, unmet = first, []
-    for writer, (spells, status) in required.items():
-        vouching = [each.from_seq for each in spells if time <= each.end]
-        if vouching and min(vouching) <= last:
-            seq = max(seq, min(vouching))
+    seq = first_seq
+    unmet_writers = []
+    for writer, (spells, status) in required_writers.items():
+        counting_seqs = [spell.from_seq for spell in spells if time <= spell.end]
+        if counting_seqs and min(counting_seqs) <= last_seq:
+            seq = max(seq, min(counting_seqs))
         else:
-            until = max((each.to_time for each in spells if each.to_time is not None), default=None)
-            ended = [each.from_seq for each in spells if each.to_time is not None]
-            is_new = not ended or max(ended) < spells[0].from_seq  # it stated the only end
+            vouched_to = max(
+                (spell.to_time for spell in spells if spell.to_time is not None), default=None
+            )
+            ended_seqs = [spell.from_seq for spell in spells if spell.to_time is not None]
+            is_new = (
+                not ended_seqs or max(ended_seqs) < spells[0].from_seq
+            )  # it stated the only end
             reason: WriterStatus = "joined_later" if is_new else "returned_later"
-            unmet.append(NotVouching(writer, reason if vouching else status, until))
-    if missing is not None:
-        seq, absent = missing.find_seq_without(seq, last, owes_rows)
-        reported = {each.writer for each in unmet}
-        for each in absent:
-            if each.writer not in reported:
-                reason = "narrowed" if each.reason == "narrowed" else "missing"
-                unmet.append(NotVouching(each.writer, reason, each.last_time))
-    return seq, unmet
+            unmet_writers.append(
+                NotVouching(writer, reason if counting_seqs else status, vouched_to)
+            )
+    if missing_writers is not None:
+        seq, absences = missing_writers.find_seq_without(seq, last_seq, owes_rows)
+        reported_writers = {unmet_writer.writer for unmet_writer in unmet_writers}
+        for absence in absences:
+            if absence.writer not in reported_writers:
+                reason = "narrowed" if absence.reason == "narrowed" else "missing"
+                unmet_writers.append(NotVouching(absence.writer, reason, absence.last_time))
+    return seq, unmet_writers

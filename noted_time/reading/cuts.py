@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 INT64_CODE: Final = "q"
 
-OFTEN_EVERY, RARELY_EVERY = 4, 16
+OFTEN_EVERY = 4
+RARELY_EVERY = 16
 
 CHOSEN_EVERY = 32
 
@@ -54,31 +55,35 @@ class Cuts:
         self._forms = _Forms({}, {}, {})
 
     def append(self, index: int, cut: Mapping[int, int]) -> None:
-        columns, moves, moved = self._forms
+        columns, moves, move_counts = self._forms
         for segment, column in columns.items():
-            before = column[-1]
-            offset = cut.get(segment, before)
+            last_offset = column[-1]
+            offset = cut.get(segment, last_offset)
             column.append(offset)
-            moved[segment] += offset != before
-        mark, new = self._dropped + index, {}
+            move_counts[segment] += offset != last_offset
+        number = self._dropped + index
+        new_moves = {}
         for segment, offset in cut.items():
             segment_moves = moves.get(segment)
             if segment_moves is not None:
                 if segment_moves.offsets[-1] != offset:
                     # in this order: a search reads `at` after it finds an offset
-                    segment_moves.at.append(mark)
+                    segment_moves.at.append(number)
                     segment_moves.offsets.append(offset)
             elif segment not in columns:
-                new[segment] = _Moves(array(INT64_CODE, (mark,)), array(INT64_CODE, (offset,)))
-        if new:
+                new_moves[segment] = _Moves(
+                    array(INT64_CODE, (number,)), array(INT64_CODE, (offset,))
+                )
+        if new_moves:
             # another thread may iterate over the old dict
-            self._forms = _Forms(columns, moves | new, moved)
-        if mark % CHOSEN_EVERY == 0:
+            self._forms = _Forms(columns, moves | new_moves, move_counts)
+        if number % CHOSEN_EVERY == 0:
             self._choose_forms(index + 1)
 
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the indexes of the last mark reached and the first mark beyond the position."""
-        last, beyond = count - 1, 0
+        last = count - 1
+        beyond = 0
         columns, moves, _ = self._forms
         unknown = 0
         for segment, offset in position.items():
@@ -90,9 +95,9 @@ class Cuts:
                     if offset:
                         beyond = count
                 else:
-                    since, until = self._within(segment_moves, offset, count)
-                    last = min(last, until - 1)
-                    beyond = max(beyond, since)
+                    start, stop = self._within(segment_moves, offset, count)
+                    last = min(last, stop - 1)
+                    beyond = max(beyond, start)
             elif last >= 0 and column[last] > offset:
                 last = bisect_right(column, offset, 0, last) - 1
                 if beyond <= last:
@@ -114,22 +119,25 @@ class Cuts:
     def find_reached(self, position: Mapping[int, int], count: int) -> dict[int, int]:
         """Return the index of the last mark that the position reaches in each segment, or -1."""
         columns, moves, _ = self._forms
-        last, offset_of = count - 1, position.get
-        reached = {}
+        last = count - 1
+        offset_of = position.get
+        reached_marks = {}
         for segment, column in columns.items():
             offset = offset_of(segment, 0)
             is_last = column[last] <= offset
-            reached[segment] = last if is_last else bisect_right(column, offset, 0, last) - 1
-        for segment, each in moves.items():
-            reached[segment] = min(last, self._within(each, offset_of(segment, 0), count)[1] - 1)
-        return reached
+            reached_marks[segment] = last if is_last else bisect_right(column, offset, 0, last) - 1
+        for segment, segment_moves in moves.items():
+            reached_marks[segment] = min(
+                last, self._within(segment_moves, offset_of(segment, 0), count)[1] - 1
+            )
+        return reached_marks
 
     def at(self, index: int) -> dict[int, int]:
         columns, moves, _ = self._forms
         cut = {segment: column[index] for segment, column in columns.items() if column[index]}
         mark = self._dropped + index
-        for segment, (at, offsets) in moves.items():
-            move = len(at) if at[-1] <= mark else bisect_right(at, mark)
+        for segment, (move_marks, offsets) in moves.items():
+            move = len(move_marks) if move_marks[-1] <= mark else bisect_right(move_marks, mark)
             if move and offsets[move - 1]:
                 cut[segment] = offsets[move - 1]
         return cut
@@ -162,73 +170,99 @@ class Cuts:
         columns, moves, _ = self._forms
         if segment in columns:
             return columns[segment][index]
-        at, offsets = moves[segment]
-        move = bisect_right(at, self._dropped + index)
+        move_marks, offsets = moves[segment]
+        move = bisect_right(move_marks, self._dropped + index)
         return offsets[move - 1] if move else 0
 
     def drop(self, number: int, count: int) -> None:
         """No other thread may search meanwhile."""
-        columns, moves, moved = self._forms
+        columns, moves, move_counts = self._forms
         self._dropped += number
         for segment, column in columns.items():
             del column[:number]
-            moved[segment] = 1 + moved[segment] * (count - number) // count
-        for at, offsets in moves.values():
-            over = bisect_right(at, self._dropped) - 1
-            if over > 0:
-                del at[:over]
-                del offsets[:over]
+            move_counts[segment] = 1 + move_counts[segment] * (count - number) // count
+        for move_marks, offsets in moves.values():
+            dropped_count = bisect_right(move_marks, self._dropped) - 1
+            if dropped_count > 0:
+                del move_marks[:dropped_count]
+                del offsets[:dropped_count]
 
     def since(self, start: int, count: int) -> Cuts:
-        copy, (columns, moves, moved) = Cuts(), self._forms
+        copy = Cuts()
+        (columns, moves, move_counts) = self._forms
         copy._dropped = self._dropped
         copy._forms = _Forms(
             {segment: column[:count] for segment, column in columns.items()},
-            {segment: _Moves(at[:], offsets[:]) for segment, (at, offsets) in moves.items()},
-            dict(moved),
+            {
+                segment: _Moves(move_marks[:], offsets[:])
+                for segment, (move_marks, offsets) in moves.items()
+            },
+            dict(move_counts),
         )
         copy.drop(start, count)
         return copy
 
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
         """Return the indexes of the first marks at or above an offset, and above it."""
-        at, offsets = moves
+        move_marks, offsets = moves
         move = bisect_right(offsets, offset)
-        above = at[move] - self._dropped if move < len(offsets) else count
+        first_above = move_marks[move] - self._dropped if move < len(offsets) else count
         if not offset:
-            return 0, max(0, above)
+            return 0, max(0, first_above)
         is_at = move and offsets[move - 1] == offset
-        return max(0, at[move - 1] - self._dropped if is_at else above), max(0, above)
+        return max(0, move_marks[move - 1] - self._dropped if is_at else first_above), max(
+            0, first_above
+        )
 
     def _choose_forms(self, count: int) -> None:
-        columns, moves, moved = self._forms
+        columns, moves, move_counts = self._forms
         least_moves = max(count / OFTEN_EVERY, CHOSEN_EVERY)
-        often = [segment for segment, each in moves.items() if len(each.at) >= least_moves]
-        rarely = [segment for segment, number in moved.items() if number * RARELY_EVERY < count]
-        if not often and not rarely:
+        often_moved = [
+            segment
+            for segment, segment_moves in moves.items()
+            if len(segment_moves.at) >= least_moves
+        ]
+        rarely_moved = [
+            segment
+            for segment, move_count in move_counts.items()
+            if move_count * RARELY_EVERY < count
+        ]
+        if not often_moved and not rarely_moved:
             return
-        columns = columns | {each: self._column_of(moves[each], count) for each in often}
-        moves = moves | {each: self._moves_of(columns[each]) for each in rarely}
-        moved = moved | {each: len(moves[each].at) for each in often}
+        columns = columns | {
+            segment: self._column_of(moves[segment], count) for segment in often_moved
+        }
+        moves = moves | {segment: self._moves_of(columns[segment]) for segment in rarely_moved}
+        move_counts = move_counts | {segment: len(moves[segment].at) for segment in often_moved}
         self._forms = _Forms(
-            {segment: column for segment, column in columns.items() if segment not in rarely},
-            {segment: each for segment, each in moves.items() if segment not in often},
-            {segment: number for segment, number in moved.items() if segment not in rarely},
+            {segment: column for segment, column in columns.items() if segment not in rarely_moved},
+            {
+                segment: segment_moves
+                for segment, segment_moves in moves.items()
+                if segment not in often_moved
+            },
+            {
+                segment: move_count
+                for segment, move_count in move_counts.items()
+                if segment not in rarely_moved
+            },
         )
 
     def _column_of(self, moves: _Moves, count: int) -> array[int]:
-        column, offset = array(INT64_CODE), 0
-        for at, following in zip(*moves, strict=True):
-            column.extend([offset] * (at - self._dropped - len(column)))
+        column = array(INT64_CODE)
+        offset = 0
+        for mark, following in zip(*moves, strict=True):
+            column.extend([offset] * (mark - self._dropped - len(column)))
             offset = following
         column.extend([offset] * (count - len(column)))
         return column
 
     def _moves_of(self, column: array[int]) -> _Moves:
-        moves, before = _Moves(array(INT64_CODE), array(INT64_CODE)), 0
+        moves = _Moves(array(INT64_CODE), array(INT64_CODE))
+        last_offset = 0
         for mark, offset in enumerate(column, self._dropped):
-            if offset != before:
+            if offset != last_offset:
                 moves.at.append(mark)
                 moves.offsets.append(offset)
-                before = offset
+                last_offset = offset
         return moves

@@ -154,12 +154,14 @@ class MarkHistory:
         last, beyond = self._cuts.locate(position, count)
         lower = lower_seq = upper = upper_seq = None
         if last >= 0:
-            lower, lower_seq = self._lowers[last], self.first_seq + last
+            lower = self._lowers[last]
+            lower_seq = self.first_seq + last
         if beyond < count:
-            upper, upper_seq = self._uppers[beyond], self.first_seq + beyond
-        final = self.final_cut
-        sealed = final is not None and reaches(position, final)
-        return TimeWindow(lower, upper, lower_seq, upper_seq, sealed)
+            upper = self._uppers[beyond]
+            upper_seq = self.first_seq + beyond
+        final_cut = self.final_cut
+        is_sealed = final_cut is not None and reaches(position, final_cut)
+        return TimeWindow(lower, upper, lower_seq, upper_seq, is_sealed)
 
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
         """Return the time of a normalised position in each segment (PDP-28), if any.
@@ -171,11 +173,15 @@ class MarkHistory:
         >>> history.times({0: 150, 1: 60}), history.window({0: 150, 1: 60}).lower
         ({0: 0, 1: 10}, 0)
         """
-        count, lowers = self._count, self._lowers
+        count = self._count
+        lowers = self._lowers
         if not count:
             return dict.fromkeys(position)
-        reached = self._cuts.find_reached(position, count)
-        times = {s: lowers[index] if index >= 0 else None for s, index in reached.items()}
+        reached_indexes = self._cuts.find_reached(position, count)
+        times = {
+            segment: lowers[index] if index >= 0 else None
+            for segment, index in reached_indexes.items()
+        }
         for segment in position.keys() - times.keys():
             times[segment] = lowers[count - 1]
         return times
@@ -195,7 +201,8 @@ class MarkHistory:
     @property
     def is_whole(self) -> bool:
         """Whether the stream is sealed and the last mark's cut has all of it."""
-        last, final = self.last, self.final_cut
+        last = self.last
+        final = self.final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
     @property
@@ -214,21 +221,24 @@ class MarkHistory:
 
         An upper is a bound if no row below the cut is later. Only such uppers never fall.
         """
-        uppers, bounds = self._uppers, self._bounds
+        uppers = self._uppers
+        bounds = self._bounds
         end = min(self._count, seq - self.first_seq + 1)
 
         def upper(index: int) -> int:
-            bounded = bounds.rfind(1, 0, index + 1)
-            return uppers[bounded] if bounded >= 0 else MIN_INT64
+            bound_index = bounds.rfind(1, 0, index + 1)
+            return uppers[bound_index] if bound_index >= 0 else MIN_INT64
 
-        known = range(bounds.rfind(1, 0, max(0, end)) + 1)
-        place = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
-        return self._mark(place) if place >= 0 else None
+        bounded_range = range(bounds.rfind(1, 0, max(0, end)) + 1)
+        index = bounds.rfind(1, 0, bisect_left(bounded_range, time, key=upper))
+        return self._mark(index) if index >= 0 else None
 
     def first_reaching(self, position: Mapping[int, int]) -> Mark | None:
         """Return the first mark whose cut reaches a position, or `None`."""
-        at = self._cuts.at
-        index = bisect_left(range(self._count), 1, key=lambda n: reaches(at(n), position))
+        get_cut = self._cuts.at
+        index = bisect_left(
+            range(self._count), 1, key=lambda mark_index: reaches(get_cut(mark_index), position)
+        )
         return self._mark(index) if index < self._count else None
 
     def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
@@ -241,7 +251,7 @@ class MarkHistory:
     def after(self, seq: int, limit: int) -> list[Mark]:
         """Return at most `limit` marks with a seq above `seq`, in order."""
         start = max(0, seq + 1 - self.first_seq)
-        return [self._mark(i) for i in range(start, min(start + limit, self._count))]
+        return [self._mark(index) for index in range(start, min(start + limit, self._count))]
 
     def following(self, seq: int) -> Iterator[Mark]:
         """Yield the marks with a seq above `seq`, while others may be appended or dropped."""
@@ -271,8 +281,10 @@ class MarkHistory:
             return
         self._cuts.drop(drop, self._count)
         # another thread may read a trend's arrays
-        self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
-        self._written, self._bounds = self._written[drop:], self._bounds[drop:]
+        self._lowers = self._lowers[drop:]
+        self._uppers = self._uppers[drop:]
+        self._written = self._written[drop:]
+        self._bounds = self._bounds[drop:]
         self._last_writers = self._last_writers[drop:]
         self.first_seq += drop
         self._count -= drop
@@ -281,15 +293,19 @@ class MarkHistory:
     def latest(self, count: int) -> MarkHistory:
         """Return a copy with the last `count` marks, while others may search."""
         start = max(0, self._count - count)
-        kept = MarkHistory()
-        kept.first_seq, kept._count = self.first_seq + start, self._count - start
-        kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
-        kept._written, kept._bounds = self._written[start:], self._bounds[start:]
-        kept._last_writers = self._last_writers[start:]
-        kept._final_seq, kept.final_cut = self._final_seq, self.final_cut
-        kept._cuts = self._cuts.since(start, self._count)
-        kept._keep_exclusions(self)
-        return kept
+        kept_history = MarkHistory()
+        kept_history.first_seq = self.first_seq + start
+        kept_history._count = self._count - start
+        kept_history._lowers = self._lowers[start:]
+        kept_history._uppers = self._uppers[start:]
+        kept_history._written = self._written[start:]
+        kept_history._bounds = self._bounds[start:]
+        kept_history._last_writers = self._last_writers[start:]
+        kept_history._final_seq = self._final_seq
+        kept_history.final_cut = self.final_cut
+        kept_history._cuts = self._cuts.since(start, self._count)
+        kept_history._keep_exclusions(self)
+        return kept_history
 
     def trend(self) -> Trend:
         """Return the current marks over wall time, unaffected by later changes."""
@@ -316,7 +332,8 @@ class MarkHistory:
         >>> history.stretch(0)
         Stretch(first_offset=1, last_offset=2)
         """
-        count, offset = self._count, self._cuts.offset
+        count = self._count
+        offset = self._cuts.offset
         first = self._cuts.find_start(segment, count)
         if first is None:
             return None
@@ -327,13 +344,17 @@ class MarkHistory:
         index = self._cuts.find_last_move(segment, self._count) if self._count else None
         return None if index is None else self._written[index]
 
-    def _keep_exclusions(self, of: MarkHistory) -> None:
+    def _keep_exclusions(self, whole_history: MarkHistory) -> None:
         first = self.first_seq
-        self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
-        counts = of._excluded_counts
-        self._excluded_counts = {s: count for s, count in counts.items() if s >= first}
-        self._excluding = of._excluding[bisect_left(of._excluding, first) :]
-        self._stepped_back = of._stepped_back[bisect_right(of._stepped_back, first) :]
+        self._excluded = {
+            seq: names for seq, names in whole_history._excluded.items() if seq >= first
+        }
+        counts = whole_history._excluded_counts
+        self._excluded_counts = {seq: count for seq, count in counts.items() if seq >= first}
+        self._excluding = whole_history._excluding[bisect_left(whole_history._excluding, first) :]
+        self._stepped_back = whole_history._stepped_back[
+            bisect_right(whole_history._stepped_back, first) :
+        ]
 
     def _mark(self, index: int) -> Mark:
         seq = self.first_seq + index

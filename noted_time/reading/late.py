@@ -50,7 +50,7 @@ class LateReports:
         """
         self.known_from = known_from
         self.seen_from_served_ms = seen_from_served_ms
-        self._reports = {each.place: each for each in reports}
+        self._reports = {report.place: report for report in reports}
 
     def __iter__(self) -> Iterator[LateReport]:
         return iter(self._reports.values())
@@ -59,84 +59,96 @@ class LateReports:
         return len(self._reports)
 
     def add(
-        self, report: LateReport, most: int = MOST_REPORTS, *, is_correction: bool = False
+        self, report: LateReport, limit: int = MOST_REPORTS, *, is_correction: bool = False
     ) -> Mapping[LatePlace, LateReport | None]:
         """Return the new content of each changed place, `None` if its report was deleted.
 
         A correction replaces the writer's reports without a least time.
         """
-        changed = self.drop_without_least(report.writer) if is_correction else set()
-        changed.add(self._put(report))
-        if len(self) > most:
-            changed |= self._merge(most * 3 // 4)
-        if len(self) > most:
+        changed_places = self.drop_without_least(report.writer) if is_correction else set()
+        changed_places.add(self._put(report))
+        if len(self) > limit:
+            changed_places |= self._merge(limit * 3 // 4)
+        if len(self) > limit:
             oldest = sorted(self, key=_get_seen_order)
-            changed |= self._forget(oldest[: len(self) - most * 3 // 4])
-        return {place: self._reports.get(place) for place in changed}
+            changed_places |= self._forget(oldest[: len(self) - limit * 3 // 4])
+        return {place: self._reports.get(place) for place in changed_places}
 
-    def forget_before(self, at: int) -> Iterable[LatePlace]:
-        """Delete the reports that were received before `at` on the service clock."""
-        dated = ((each, each.seen_served_ms) for each in self)
-        return self._forget([each for each, served in dated if served is not None and served < at])
+    def forget_before(self, before_served_ms: int) -> Iterable[LatePlace]:
+        """Delete the reports that were received before this moment of the service clock."""
+        dated_reports = ((report, report.seen_served_ms) for report in self)
+        return self._forget(
+            [
+                report
+                for report, seen_served_ms in dated_reports
+                if seen_served_ms is not None and seen_served_ms < before_served_ms
+            ]
+        )
 
     def since(self, since_served_ms: int) -> LateReports:
         """Return the reports with a least time that were seen since a service moment.
 
         A report whose service moment is not known may be one of them.
         """
-        recent = self._list_seen_since(since_served_ms)
-        return LateReports((each for each in recent if each.min_time is not None), self.known_from)
+        recent_reports = self._list_seen_since(since_served_ms)
+        return LateReports(
+            (report for report in recent_reports if report.min_time is not None), self.known_from
+        )
 
     def writers_without_least(self, since_served_ms: int) -> list[str]:
         """Return the writers of reports without a least time, seen since a service moment."""
-        recent = self._list_seen_since(since_served_ms)
-        return sorted({each.writer for each in recent if each.min_time is None})
+        recent_reports = self._list_seen_since(since_served_ms)
+        return sorted({report.writer for report in recent_reports if report.min_time is None})
 
     def has_all_since(self, since_served_ms: int) -> bool:
         """Return whether all reports that were seen since a service moment are kept."""
         return self.seen_from_served_ms <= since_served_ms
 
     def _list_seen_since(self, since_served_ms: int) -> Iterator[LateReport]:
-        for each in self:
-            if each.seen_served_ms is None or each.seen_served_ms >= since_served_ms:
-                yield each
+        for report in self:
+            if report.seen_served_ms is None or report.seen_served_ms >= since_served_ms:
+                yield report
 
     def _put(self, report: LateReport) -> LatePlace:
         place = report.place
-        known = self._reports.get(place)
-        self._reports[place] = known.join(report) if known else report
+        earlier_report = self._reports.get(place)
+        self._reports[place] = earlier_report.join(report) if earlier_report else report
         return place
 
     def drop_without_least(self, writer: str) -> set[LatePlace]:
-        places = {each.place for each in self if each.writer == writer and each.min_time is None}
-        for each in places:
-            del self._reports[each]
+        places = {
+            report.place for report in self if report.writer == writer and report.min_time is None
+        }
+        for place in places:
+            del self._reports[place]
         return places
 
     def _forget(self, reports: Iterable[LateReport]) -> set[LatePlace]:
         places = set()
-        for each in reports:
-            places.add(each.place)
-            del self._reports[each.place]
-            self.known_from = max(self.known_from, min(each.max_time, MAX_INT64 - 1) + 1)
+        for report in reports:
+            places.add(report.place)
+            del self._reports[report.place]
+            self.known_from = max(self.known_from, min(report.max_time, MAX_INT64 - 1) + 1)
             # if the moment is not known, no changes before the deletion are
-            seen_served_ms = MAX_INT64 - 1 if each.seen_served_ms is None else each.seen_served_ms
+            seen_served_ms = (
+                MAX_INT64 - 1 if report.seen_served_ms is None else report.seen_served_ms
+            )
             self.seen_from_served_ms = max(self.seen_from_served_ms, seen_served_ms + 1)
         return places
 
-    def _merge(self, most: int) -> set[LatePlace]:
-        changed: set[LatePlace] = set()
-        of_writers: defaultdict[tuple[str, bool], list[LateReport]] = defaultdict(list)
-        for each in sorted(self, key=attrgetter("first", "max_time", "first_seen_at")):
-            of_writers[each.writer, each.min_time is None].append(each)
-        for reports in sorted(of_writers.values(), key=len, reverse=True):
-            if len(self) <= most:
+    def _merge(self, limit: int) -> set[LatePlace]:
+        changed_places: set[LatePlace] = set()
+        reports_by_writer: defaultdict[tuple[str, bool], list[LateReport]] = defaultdict(list)
+        for report in sorted(self, key=attrgetter("first", "max_time", "first_seen_at")):
+            reports_by_writer[report.writer, report.min_time is None].append(report)
+        for reports in sorted(reports_by_writer.values(), key=len, reverse=True):
+            if len(self) <= limit:
                 break
-            for one, other in zip(reports[::2], reports[1::2], strict=False):
-                changed |= {one.place, other.place}
+            for first_report, next_report in zip(reports[::2], reports[1::2], strict=False):
+                changed_places |= {first_report.place, next_report.place}
                 pop = self._reports.pop
-                changed.add(self._put(pop(one.place).join(pop(other.place))))
-        return changed
+                changed_places.add(self._put(pop(first_report.place).join(pop(next_report.place))))
+        return changed_places
 
     def find_between(self, start: int, end: int) -> Late:
         """Return the late rows that may have a time from `start` to `end`, exclusive."""
@@ -144,32 +156,37 @@ class LateReports:
 
     def find_dated(self, start: int, end: int) -> Late:
         """Return only rows whose least time is known."""
-        return self._select((each for each in self if each.min_time is not None), start, end)
+        return self._select((report for report in self if report.min_time is not None), start, end)
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Late]:
-        first, beyond = borders[0], borders[-1]
-        overlapping = [each for each in self if each.first < beyond and each.max_time >= first]
+        start_of_all = borders[0]
+        end_of_all = borders[-1]
+        overlapping_reports = [
+            report
+            for report in self
+            if report.first < end_of_all and report.max_time >= start_of_all
+        ]
         for start, end in pairwise(borders):
-            yield self._select(overlapping, start, end)
+            yield self._select(overlapping_reports, start, end)
 
     def _select(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
-        sums = sum_by_writer(
-            each for each in reports if each.first < end and each.max_time >= start
+        summed_reports = sum_by_writer(
+            report for report in reports if report.first < end and report.max_time >= start
         )
-        sums.sort(key=lambda each: (-each.rows, each.writer))
+        summed_reports.sort(key=lambda report: (-report.rows, report.writer))
         writers = tuple(
             LateWriter(
-                each.writer,
-                each.rows,
-                each.min_time,
-                each.max_time,
-                each.last_seen_at,
-                each.first < start or each.max_time >= end,
-                each.may_have_more,
+                report.writer,
+                report.rows,
+                report.min_time,
+                report.max_time,
+                report.last_seen_at,
+                report.first < start or report.max_time >= end,
+                report.may_have_more,
             )
-            for each in sums[:WRITERS_NAMED]
+            for report in summed_reports[:WRITERS_NAMED]
         )
-        return Late(writers, len(sums), start >= self.known_from)
+        return Late(writers, len(summed_reports), start >= self.known_from)
 
 
 def _get_seen_order(report: LateReport) -> tuple[bool, int]:
@@ -179,8 +196,8 @@ def _get_seen_order(report: LateReport) -> tuple[bool, int]:
 
 
 def sum_by_writer(reports: Iterable[LateReport]) -> list[LateReport]:
-    sums: dict[str, LateReport] = {}
-    for each in reports:
-        known = sums.get(each.writer)
-        sums[each.writer] = known.join(each) if known else each
-    return [*sums.values()]
+    reports_by_writer: dict[str, LateReport] = {}
+    for report in reports:
+        earlier_report = reports_by_writer.get(report.writer)
+        reports_by_writer[report.writer] = earlier_report.join(report) if earlier_report else report
+    return [*reports_by_writer.values()]

@@ -59,28 +59,30 @@ class MissingWriters:
     def take(
         self,
         seq: int,
-        at: int,
+        appended_at: int,
         lowers: tuple[int | None, int],
         absences: Collection[Absence],
-        returned: Collection[str],
+        returned_writers: Collection[str],
     ) -> None:
         """Add the ledger's entries of mark `seq`; `lowers` are the lowers before and at it."""
-        before, lower = lowers
-        self.known_from = self.find_known_from(lowers, absences, returned)
-        for name in returned:
-            self._end(name, before, seq - 1)
-        absent: list[Absence] = []  # kept in the order of their ends
+        lower_before, lower = lowers
+        self.known_from = self.find_known_from(lowers, absences, returned_writers)
+        for name in returned_writers:
+            self._end(name, lower_before, seq - 1)
+        open_absences: list[Absence] = []  # kept in the order of their ends
         for absence in absences:
             if not absence.joined_later:
-                absent.append(absence)
+                open_absences.append(absence)
                 if absence.reason == "narrowed":  # another absence has ended
-                    self._end(absence.writer, before, seq - 1)
-            elif before is not None and (start := _find_start(absence)) < before:
-                self._add_ended(self._table.add(absence, start, 1, at), before, seq - 1)
-        for absence in absent:
+                    self._end(absence.writer, lower_before, seq - 1)
+            elif lower_before is not None and (start := _find_start(absence)) < lower_before:
+                self._add_ended(
+                    self._table.add(absence, start, 1, appended_at), lower_before, seq - 1
+                )
+        for absence in open_absences:
             if absence.reason == "removed" and self._has_outlived(absence.writer):
                 self._drop_open(absence.writer)
-            self.begin(absence, seq, at)
+            self.begin(absence, seq, appended_at)
             if absence.reason == "removed":
                 self._end(absence.writer, lower, seq)
 
@@ -88,17 +90,17 @@ class MissingWriters:
         self,
         lowers: tuple[int | None, int],
         absences: Collection[Absence],
-        returned: Collection[str],
+        returned_writers: Collection[str],
     ) -> int:
         """Return `known_from` with the ledger's entries of a mark, see `take`.
 
         They may end an interval that only the member has kept, and nothing keeps afterwards.
         """
-        before, lower = lowers
-        ends = [before for name in returned if self._has_outlived(name)]
+        lower_before, lower = lowers
+        ends = [lower_before for name in returned_writers if self._has_outlived(name)]
         for absence in absences:
             if absence.reason == "narrowed" and self._has_outlived(absence.writer):
-                ends.append(before)
+                ends.append(lower_before)
             elif absence.reason == "removed" and self._has_outlived(absence.writer):
                 ends.append(lower)
         return max(self.known_from, *(end for end in ends if end is not None), MIN_INT64)
@@ -108,13 +110,13 @@ class MissingWriters:
         row = self._open.get(name)
         return row is not None and self._table.opened_at[row] == NOT_KNOWN
 
-    def begin(self, absence: Absence, seq: int, at: int | None) -> None:
+    def begin(self, absence: Absence, seq: int, appended_at: int | None) -> None:
         """Open an interval at mark `seq`, unless one is open.
 
-        The ledger's entry was appended at `at` (service clock), or is deleted with `None`.
+        The ledger's entry was appended at `appended_at` (service clock), or is deleted with `None`.
         """
         if absence.writer not in self._open:
-            opened_at = NOT_KNOWN if at is None else at
+            opened_at = NOT_KNOWN if appended_at is None else appended_at
             row = self._table.add(absence, _find_start(absence), seq, opened_at)
             self._open[absence.writer] = row
 
@@ -126,7 +128,7 @@ class MissingWriters:
         row = self._open.get(absence.writer)
         if row is not None and self._table.first_seqs[row] > seq:
             self._drop_open(absence.writer)
-        self.begin(absence, seq, at=None)
+        self.begin(absence, seq, appended_at=None)
 
     def _drop_open(self, name: str) -> None:
         self._table.drop(self._open.pop(name))
@@ -142,59 +144,68 @@ class MissingWriters:
 
     def _add_ended(self, row: int, end: int, last_seq: int) -> None:
         self._table.end(row, end, last_seq)
-        last_seqs, place = self._table.last_seqs, len(self._ended)
+        last_seqs = self._table.last_seqs
+        place = len(self._ended)
         if place and last_seqs[self._ended[-1]] > last_seq:  # of an earlier slice of the entry
             place = bisect_right(self._ended, last_seq, key=last_seqs.__getitem__)
         self._ended.insert(place, row)
 
     def forget_before(
-        self, at: int, last_lower: int | None, members: Iterable[str]
+        self, before_served_ms: int, last_lower: int | None, members: Iterable[str]
     ) -> Collection[str]:
         """Forget old intervals, and return the writers whose intervals had not ended.
 
         Members' intervals that have not ended are kept.
         """
-        table, opened_at = self._table, self._table.opened_at
-        old_rows = [row for row in self._ended if opened_at[row] < at]
-        expired = {name for name, row in self._open.items() if opened_at[row] < at}
-        for name in expired.intersection(members if expired else ()):
+        table = self._table
+        opened_at = self._table.opened_at
+        old_rows = [row for row in self._ended if opened_at[row] < before_served_ms]
+        expired_writers = {
+            name for name, row in self._open.items() if opened_at[row] < before_served_ms
+        }
+        for name in expired_writers.intersection(members if expired_writers else ()):
             opened_at[self._open[name]] = NOT_KNOWN
-            expired.discard(name)
-        if not old_rows and not expired:
+            expired_writers.discard(name)
+        if not old_rows and not expired_writers:
             return ()
         ends = [table.ends[row] for row in old_rows]
-        if expired and last_lower is not None:
+        if expired_writers and last_lower is not None:
             ends.append(last_lower)
-        for name in expired:
+        for name in expired_writers:
             self._drop_open(name)
-        self._ended = array("q", (row for row in self._ended if opened_at[row] >= at))
+        self._ended = array("q", (row for row in self._ended if opened_at[row] >= before_served_ms))
         for row in old_rows:
             table.drop(row)
         self.known_from = max(self.known_from, *ends)
-        return expired
+        return expired_writers
 
     def find_at_mark(self, mark: Mark) -> Missing:
-        table, seq, lower = self._table, mark.seq, mark.lower
-        writers, starts = table.writers, table.starts
-        members: list[int] = []
-        later: list[int] = []
-        narrowed: dict[str, int] = {}
+        table = self._table
+        seq = mark.seq
+        lower = mark.lower
+        writers = table.writers
+        starts = table.starts
+        member_rows: list[int] = []
+        later_rows: list[int] = []
+        narrowed_rows: dict[str, int] = {}
         for row in chain(self._list_ended(seq), self._open.values()):
             is_below = starts[row] < lower
             if table.first_seqs[row] <= seq:
                 if not table.joined_later[row]:
-                    members.append(row)
+                    member_rows.append(row)
                 elif is_below:
-                    later.append(row)
+                    later_rows.append(row)
             if is_below and table.reasons[row] == "narrowed":
-                narrowed[writers[row]] = row
-        if narrowed:
+                narrowed_rows[writers[row]] = row
+        if narrowed_rows:
             # one that narrowed may have been idle at earlier marks, and reports no late rows
-            named = {writers[row] for row in chain(members, later)}
-            members += [row for name, row in narrowed.items() if name not in named]
-        shown = tuple(map(table.build_absence, islice(chain(members, later), WRITERS_NAMED)))
-        count = len(members) + len(later)
-        return Missing(shown, count, len(later), is_known=lower > self.known_from)
+            named_writers = {writers[row] for row in chain(member_rows, later_rows)}
+            member_rows += [row for name, row in narrowed_rows.items() if name not in named_writers]
+        shown_absences = tuple(
+            map(table.build_absence, islice(chain(member_rows, later_rows), WRITERS_NAMED))
+        )
+        count = len(member_rows) + len(later_rows)
+        return Missing(shown_absences, count, len(later_rows), is_known=lower > self.known_from)
 
     def _list_ended(self, seq: int) -> Sequence[int]:
         """Return the rows of ended intervals that mark `seq`, or a later one, lacks."""
@@ -211,19 +222,20 @@ class MissingWriters:
         (({'UA'}, set()), (set(), {'lima'}))
         """
         table = self._table
-        members, joined_before = set[str](), set[str]()
+        missing_members = set[str]()
+        joined_writers = set[str]()
         for row in self._ended:
             if table.joined_later[row]:
                 if table.ends[row] < lower:
-                    joined_before.add(table.writers[row])
+                    joined_writers.add(table.writers[row])
             elif table.ends[row] >= lower and table.first_seqs[row] <= seq:
-                members.add(table.writers[row])
-        return members, joined_before
+                missing_members.add(table.writers[row])
+        return missing_members, joined_writers
 
     def find_seq_without(
-        self, seq: int, last: int, owes_rows: Callable[[str], bool] = bool
+        self, seq: int, last_seq: int, owes_rows: Callable[[str], bool] = bool
     ) -> tuple[int, list[Absence]]:
-        """Return the first mark from `seq` to `last` without missing members, or one with them.
+        """Return the first mark from `seq` to `last_seq` without missing members, or one with them.
 
         A member counts only if it `owes_rows`.
         """
@@ -236,7 +248,7 @@ class MissingWriters:
         for row in member_rows:
             if table.first_seqs[row] <= seq:
                 seq = table.last_seqs[row] + 1
-        seq = min(seq, last)
+        seq = min(seq, last_seq)
         missing_rows = [row for row in member_rows if table.last_seqs[row] >= seq]
         missing_rows += (row for name, row in self._open.items() if owes_rows(name))
         absences = [
@@ -289,42 +301,52 @@ class MissingWriters:
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
         """Yield who is missing from each window between two adjacent `borders`."""
-        window_starts, beyond = borders[:-1], borders[-1]
+        window_starts = borders[:-1]
+        beyond = borders[-1]
         if not window_starts:
             return
-        begin: list[list[int]] = [[] for _ in window_starts]
-        over: list[list[int]] = [[] for _ in borders]
-        starts, ends = self._table.starts, self._table.ends
+        new_rows: list[list[int]] = [[] for _ in window_starts]
+        ended_rows: list[list[int]] = [[] for _ in borders]
+        starts = self._table.starts
+        ends = self._table.ends
         first = bisect_right(self._ended, borders[0], key=ends.__getitem__)
         for row in self._ended[first:]:
             if starts[row] < min(beyond, ends[row]):  # an empty interval is in no window
-                begin[max(0, bisect_right(borders, starts[row]) - 1)].append(row)
-                over[min(len(window_starts), bisect_left(borders, ends[row]))].append(row)
+                new_rows[max(0, bisect_right(borders, starts[row]) - 1)].append(row)
+                ended_rows[min(len(window_starts), bisect_left(borders, ends[row]))].append(row)
         for row in self._open.values():
             if starts[row] < beyond:
-                begin[max(0, bisect_right(borders, starts[row]) - 1)].append(row)
+                new_rows[max(0, bisect_right(borders, starts[row]) - 1)].append(row)
         with self._table.reading():  # other tasks run between two windows
-            yield from self._sweep(window_starts, begin, over)
+            yield from self._sweep(window_starts, new_rows, ended_rows)
 
     def _sweep(
-        self, starts: Sequence[int], begin: list[list[int]], over: list[list[int]]
+        self,
+        starts: Sequence[int],
+        new_rows_by_window: list[list[int]],
+        ended_rows_by_window: list[list[int]],
     ) -> Iterator[Missing]:
         table = self._table
-        members: dict[str, list[int]] = {}
-        later: dict[str, list[int]] = {}
-        for start, new_rows, ended_rows in zip(starts, begin, over, strict=False):
+        member_rows: dict[str, list[int]] = {}
+        later_rows: dict[str, list[int]] = {}
+        for start, new_rows, ended_rows in zip(
+            starts, new_rows_by_window, ended_rows_by_window, strict=False
+        ):
             for row in ended_rows:
-                by_name, name = later if table.joined_later[row] else members, table.writers[row]
+                by_name = later_rows if table.joined_later[row] else member_rows
+                name = table.writers[row]
                 by_name[name].remove(row)
                 if not by_name[name]:
                     del by_name[name]
             for row in new_rows:
-                by_name = later if table.joined_later[row] else members
+                by_name = later_rows if table.joined_later[row] else member_rows
                 by_name.setdefault(table.writers[row], []).append(row)
-            both = chain(members.values(), later.values())
-            shown = tuple(table.build_absence(rows[0]) for rows in islice(both, WRITERS_NAMED))
-            count = len(members) + len(later)
-            yield Missing(shown, count, len(later), start >= self.known_from)
+            all_rows = chain(member_rows.values(), later_rows.values())
+            shown_absences = tuple(
+                table.build_absence(rows[0]) for rows in islice(all_rows, WRITERS_NAMED)
+            )
+            count = len(member_rows) + len(later_rows)
+            yield Missing(shown_absences, count, len(later_rows), start >= self.known_from)
 
 
 class _IntervalTable:
@@ -390,7 +412,9 @@ class _IntervalTable:
         if not self._free_rows:
             self._add_free_rows()
         row = self._free_rows.pop()
-        reason, began_at, last_time = absence.reason, absence.began_at, absence.last_time
+        reason = absence.reason
+        began_at = absence.began_at
+        last_time = absence.last_time
         self.writers[row] = absence.writer
         # a string for each reason, not for each interval
         self.reasons[row] = self._reason_by_name.setdefault(reason, reason)
@@ -423,7 +447,8 @@ class _IntervalTable:
         finally:
             self._reader_count -= 1
             if not self._reader_count:
-                dropped_rows, self._dropped_rows = self._dropped_rows, array("q")
+                dropped_rows = self._dropped_rows
+                self._dropped_rows = array("q")
                 for row in dropped_rows:
                     self.drop(row)
 
@@ -431,7 +456,8 @@ class _IntervalTable:
         self.writers = [names.setdefault(name, name) for name in self.writers]
 
     def build_absence(self, row: int) -> Absence:
-        began_at, last_time = self._began_at[row], self._last_times[row]
+        began_at = self._began_at[row]
+        last_time = self._last_times[row]
         return Absence(
             self.writers[row],
             self.reasons[row],

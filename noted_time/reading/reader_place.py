@@ -37,16 +37,16 @@ def locate_reader(history: MarkHistory, position: Mapping[int, int], limit: int)
     (10, 2, 20, 2)
     """
     window = history.window(position)
-    following = next(history.following(window.lower_seq or 0), None)
-    if following is None:
+    next_mark = next(history.following(window.lower_seq or 0), None)
+    if next_mark is None:
         return ReaderPlace(window.lower, None, None, 0, 0, ())
-    lacking = find_missing_offsets(position, following.cut.offsets)
-    lacking.sort(key=lambda each: (each.offset - each.needed, each.segment))
+    unread_segments = find_missing_offsets(position, next_mark.cut.offsets)
+    unread_segments.sort(key=lambda segment: (segment.offset - segment.needed, segment.segment))
     return ReaderPlace(
         window.lower,
-        following.seq,
-        following.lower,
-        history.last_seq - following.seq + 1,
-        len(lacking),
-        tuple(islice(lacking, limit)),
+        next_mark.seq,
+        next_mark.lower,
+        history.last_seq - next_mark.seq + 1,
+        len(unread_segments),
+        tuple(islice(unread_segments, limit)),
     )

@@ -35,7 +35,9 @@ class ReaderGroup(Struct):
 
     def segments_of(self, reader: str) -> dict[int, int]:
         """Return the segments that `reader` reported last, with its offsets."""
-        return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
+        return {
+            segment: offset for segment, (offset, owner) in self.offsets.items() if owner == reader
+        }
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
         """Return `segments_of` each reader with segments."""

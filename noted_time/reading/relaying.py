@@ -64,34 +64,50 @@ class RelayQueue:
             self.waiting[domain][-1:] = [replace(newest, final=True)]
 
     def is_waiting(self, domain: str, mark: Mark) -> bool:
-        known = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
-        return known is not None and known.seq == mark.seq and not describe_difference(mark, known)
+        waiting_mark = next(
+            (queued_mark for queued_mark in self.waiting[domain] if queued_mark.seq >= mark.seq),
+            None,
+        )
+        return (
+            waiting_mark is not None
+            and waiting_mark.seq == mark.seq
+            and not describe_difference(mark, waiting_mark)
+        )
 
     def record_written(self, domain: str, mark: Mark) -> None:
         """The writer of the record has waited for new segments."""
-        before, self.last[domain] = self.last.get(domain, mark), mark
-        waiting = self.waiting[domain] if before.seq <= mark.seq else []
-        self.waiting[domain] = [each for each in waiting if each.seq > mark.seq]
-        self._seen.update((s, ALWAYS_SEEN) for s, offset in mark.cut.offsets.items() if offset)
+        mark_before = self.last.get(domain, mark)
+        self.last[domain] = mark
+        waiting_marks = self.waiting[domain] if mark_before.seq <= mark.seq else []
+        self.waiting[domain] = [
+            waiting_mark for waiting_mark in waiting_marks if waiting_mark.seq > mark.seq
+        ]
+        self._seen.update(
+            (segment, ALWAYS_SEEN) for segment, offset in mark.cut.offsets.items() if offset
+        )
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
-        since = now_ms - self._new_segment_ms
+        seen_before_ms = now_ms - self._new_segment_ms
 
         def is_ready(mark: Mark) -> bool:
             cut = mark.cut.offsets.items()
             return not self.find_lacking(mark) and all(
-                self._seen[s] <= since for s, end in cut if end
+                self._seen[segment] <= seen_before_ms for segment, offset in cut if offset
             )
 
-        waiting = self.waiting.items()
-        return [(domain, mark) for domain, marks in waiting for mark in takewhile(is_ready, marks)]
+        waiting_by_domain = self.waiting.items()
+        return [
+            (domain, mark)
+            for domain, marks in waiting_by_domain
+            for mark in takewhile(is_ready, marks)
+        ]
 
     def find_lacking(self, mark: Mark) -> list[SegmentWaited]:
         return find_missing_offsets(self._ends, mark.cut.offsets)
 
 
-def describe_difference(written: Mark, known: Mark) -> str:
-    """Return how a record differs from `known`, the controller's first kept mark from its seq on.
+def describe_difference(written_mark: Mark, kept_mark: Mark) -> str:
+    """Return how a record differs from the controller's first kept mark of its seq or later.
 
     >>> from noted_time.values import StreamCut
     >>> known = Mark(2, 20, 20, StreamCut({0: 7}))
@@ -100,16 +116,28 @@ def describe_difference(written: Mark, known: Mark) -> str:
     >>> describe_difference(Mark(1, 10, 10, StreamCut({0: 3})), known)
     ''
     """
-    is_same = written.seq == known.seq
-    if (written.lower != known.lower) if is_same else (written.lower >= known.lower):
-        bound = f"{known.lower}" if is_same else f"below {known.lower}"
-        return f"the lower {written.lower} there, and {bound} at the controller"
-    there, here = written.cut.offsets, known.cut.offsets
-    differing = {each.segment for each in find_missing_offsets(here, there)}
+    is_same = written_mark.seq == kept_mark.seq
+    if (
+        (written_mark.lower != kept_mark.lower)
+        if is_same
+        else (written_mark.lower >= kept_mark.lower)
+    ):
+        bound = f"{kept_mark.lower}" if is_same else f"below {kept_mark.lower}"
+        return f"the lower {written_mark.lower} there, and {bound} at the controller"
+    written_offsets = written_mark.cut.offsets
+    kept_offsets = kept_mark.cut.offsets
+    differing_segments = {
+        segment.segment for segment in find_missing_offsets(kept_offsets, written_offsets)
+    }
     if is_same:
-        differing |= {each.segment for each in find_missing_offsets(there, here)}
-    if not differing:
+        differing_segments |= {
+            segment.segment for segment in find_missing_offsets(written_offsets, kept_offsets)
+        }
+    if not differing_segments:
         return ""
-    some = sorted(differing)[:SEGMENTS_SHOWN]
-    cuts = [{segment: cut.get(segment, 0) for segment in some} for cut in (there, here)]
+    shown_segments = sorted(differing_segments)[:SEGMENTS_SHOWN]
+    cuts = [
+        {segment: cut.get(segment, 0) for segment in shown_segments}
+        for cut in (written_offsets, kept_offsets)
+    ]
     return f"{cuts[0]} of its cut there, and {cuts[1]} at the controller"

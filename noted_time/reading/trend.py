@@ -63,8 +63,8 @@ class Trend(NamedTuple):
     def first_at(self) -> int | None:
         return self.written[0] if self.marks else None
 
-    def points(self, start: int, end: int, most: int) -> list[Point]:
-        """Return a point for each of `most` slots from `start` to `end` (inclusive) with marks.
+    def points(self, start: int, end: int, slot_count: int) -> list[Point]:
+        """Return a point for each slot of time from `start` to `end` (inclusive) that has marks.
 
         >>> from noted_time import Mark, StreamCut
         >>> from noted_time.reading import MarkHistory
@@ -74,15 +74,15 @@ class Trend(NamedTuple):
         """
         span = end + 1 - start
         slots: dict[int, list[Run]] = {}
-        for first, stop in self._runs():
-            index = bisect_left(self.written, start, first, stop)
-            beyond = bisect_right(self.written, end, index, stop)
-            while index < beyond:
-                slot = (self.written[index] - start) * most // span
-                next_slot = start - (slot + 1) * span // -most
-                until = bisect_left(self.written, next_slot, index, beyond)
-                slots.setdefault(slot, []).append((index, until))
-                index = until
+        for run_start, run_stop in self._runs():
+            index = bisect_left(self.written, start, run_start, run_stop)
+            stop_of_run = bisect_right(self.written, end, index, run_stop)
+            while index < stop_of_run:
+                slot = (self.written[index] - start) * slot_count // span
+                next_slot = start - (slot + 1) * span // -slot_count
+                end_of_slot = bisect_left(self.written, next_slot, index, stop_of_run)
+                slots.setdefault(slot, []).append((index, end_of_slot))
+                index = end_of_slot
         return [self._point(slots[slot]) for slot in sorted(slots)]
 
     def lower_before(self, wall_ms: int) -> int | None:
@@ -98,15 +98,17 @@ class Trend(NamedTuple):
         ]
 
     def _lower_before(self, wall_ms: int, runs: Sequence[Run]) -> int | None:
-        for first, beyond in reversed(runs):
-            index = bisect_left(self.written, wall_ms, first, beyond) - 1
-            if index >= first:
+        for run_start, run_stop in reversed(runs):
+            index = bisect_left(self.written, wall_ms, run_start, run_stop) - 1
+            if index >= run_start:
                 return self.lowers[index]
         return None
 
     def _runs(self) -> Iterator[Run]:
-        steps = (seq - self.first_seq for seq in self.stepped_back)
-        return pairwise([0, *(index for index in steps if 0 < index < self.marks), self.marks])
+        step_indexes = (seq - self.first_seq for seq in self.stepped_back)
+        return pairwise(
+            [0, *(index for index in step_indexes if 0 < index < self.marks), self.marks]
+        )
 
     def _point(self, runs: Sequence[Run]) -> Point:
         last = runs[-1][1] - 1
@@ -118,29 +120,29 @@ class Trend(NamedTuple):
             lower=self.lowers[last],
             upper=self.uppers[last],
             upper_is_bound=bool(self.bounds[last]),
-            marks=sum(until - first for first, until in runs),
+            marks=sum(run_stop - run_start for run_start, run_stop in runs),
             lag_ms=max(lags, default=None),
             excluded=self._name_excluded(excluding),
             excluded_marks=len(excluding),
         )
 
-    def _largest_lag(self, first: int, until: int) -> int | None:
+    def _largest_lag(self, run_start: int, run_stop: int) -> int | None:
         lowers = self.lowers
-        first = max(first, bisect_left(lowers, UNIX_MS.start, 0, self.marks) + 1)
-        until = min(until, bisect_left(lowers, UNIX_MS.stop, 0, self.marks) + 1)
+        run_start = max(run_start, bisect_left(lowers, UNIX_MS.start, 0, self.marks) + 1)
+        run_stop = min(run_stop, bisect_left(lowers, UNIX_MS.stop, 0, self.marks) + 1)
         return max(
             (
                 max(map(sub, self.written[start:stop], lowers[start - 1 : stop - 1]))
-                for start in range(first, until, MARKS_AT_ONCE)
-                for stop in (min(start + MARKS_AT_ONCE, until),)
+                for start in range(run_start, run_stop, MARKS_AT_ONCE)
+                for stop in (min(start + MARKS_AT_ONCE, run_stop),)
             ),
             default=None,
         )
 
-    def _excluding(self, first: int, until: int) -> array[int]:
+    def _excluding(self, run_start: int, run_stop: int) -> array[int]:
         seqs = self.excluding
-        start = bisect_left(seqs, self.first_seq + first)
-        return seqs[start : bisect_left(seqs, self.first_seq + until, start)]
+        start = bisect_left(seqs, self.first_seq + run_start)
+        return seqs[start : bisect_left(seqs, self.first_seq + run_stop, start)]
 
     def _name_excluded(self, seqs: Iterable[int]) -> tuple[str, ...]:
         all_names = (

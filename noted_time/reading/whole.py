@@ -45,17 +45,17 @@ class WholeFrom(Struct, frozen=True, omit_defaults=True):
             return f"windows that begin before {format_time(self.time)} may lack rows"
         return f"it is not known which windows may lack rows: {self.unknown or PENDING_REASON}"
 
-    def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
+    def resolve(self, marks: MarkHistory, *, has_bound: bool = True) -> WholeFrom:
         if not self.is_pending or self.begins is None:
             return self
         if not any(self.begins.values()):
             return WHOLE_LOG
-        first = marks.first_reaching(self.begins)
-        if first is None:
+        first_mark = marks.first_reaching(self.begins)
+        if first_mark is None:
             return self
-        if first.upper_is_bound and bounded:
-            return WholeFrom(time=first.upper + 1)
-        return WholeFrom(unknown=NO_BOUND.format(first.seq))
+        if first_mark.upper_is_bound and has_bound:
+            return WholeFrom(time=first_mark.upper + 1)
+        return WholeFrom(unknown=NO_BOUND.format(first_mark.seq))
 
 
 WHOLE_LOG = WholeFrom(time=MIN_INT64)
@@ -67,5 +67,9 @@ def combine_whole(results: Iterable[WholeFrom | None]) -> WholeFrom:
     >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True
     """
-    checked = [each for each in results if each is not None]
-    return max(checked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE_LOG)
+    checked_results = [result for result in results if result is not None]
+    return max(
+        checked_results,
+        key=lambda result: (result.is_pending, result.unknown, result.time or 0),
+        default=WHOLE_LOG,
+    )

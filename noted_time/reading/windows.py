@@ -97,7 +97,7 @@ class Tiling(Struct, frozen=True):
             return start + self.size_ms
         self.check_order(start, start)
         borders = list_clock_borders(start, self.size_ms, self.zone, self.origin)
-        return next(each for each in borders if self._floor(each) != start)
+        return next(border for border in borders if self._floor(border) != start)
 
     def check_order(self, start: int, time: int) -> None:
         """Raise `Rejected` if a change of the clock puts times back into an earlier window.
@@ -106,10 +106,10 @@ class Tiling(Struct, frozen=True):
         """
         if self.zone is UTC_ZONE:
             return
-        until = time + CHECKED_AHEAD_MS
-        for change in _find_disorders(self, start // YEAR_MS, until // YEAR_MS):
-            if start < change.at <= until:
-                size = _find_nearest_size(self, start, until)
+        checked_to = time + CHECKED_AHEAD_MS
+        for change in _find_disorders(self, start // YEAR_MS, checked_to // YEAR_MS):
+            if start < change.at <= checked_to:
+                size = _find_nearest_size(self, start, checked_to)
                 raise Rejected(
                     f"windows of {format_duration(self.size_ms)} overlap in {self.zone} when its "
                     f"clock is put back at {format_in_zone(change.at, self.zone)}: use "
@@ -138,9 +138,12 @@ class Tiling(Struct, frozen=True):
 @lru_cache(maxsize=KEPT_TILINGS)
 def _find_disorders(tiling: Tiling, first_year: int, last_year: int) -> tuple[ClockChange, ...]:
     """Return the changes of the clock that no window may cover, in years of 365 days since 1970."""
-    start, end = first_year * YEAR_MS, (last_year + 1) * YEAR_MS
+    start = first_year * YEAR_MS
+    end = (last_year + 1) * YEAR_MS
     changes = list_clock_changes(tiling.zone, start, end)
-    return tuple(each for each in changes if has_disorder(each, tiling.size_ms, tiling.origin))
+    return tuple(
+        change for change in changes if has_disorder(change, tiling.size_ms, tiling.origin)
+    )
 
 
 def _find_nearest_size(tiling: Tiling, start: int, end: int) -> int:
@@ -183,8 +186,8 @@ class CompleteWindow(Gaps, frozen=True):
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
     """Raise `ImplausibleTime` if `after` is in seconds, except near the first kept mark."""
-    first = history.first
-    if after is not None and first is not None and after + tiling.size_ms < first.lower:
+    first_mark = history.first
+    if after is not None and first_mark is not None and after + tiling.size_ms < first_mark.lower:
         check_time(after, history.last_lower)
 
 
@@ -212,24 +215,25 @@ def find_complete_windows(
     0 10 StreamCut({}) StreamCut({0: 5}) False
     10 20 StreamCut({0: 5}) StreamCut({0: 8}) True
     """
-    first, last = history.first, history.last
-    if first is None or last is None:
+    first_mark = history.first
+    last_mark = history.last
+    if first_mark is None or last_mark is None:
         return iter(())
     if after is None:
-        known = None if coverage is None else coverage.first_lower
-        after = first.lower if known is None else known
+        first_lower = None if coverage is None else coverage.first_lower
+        after = first_mark.lower if first_lower is None else first_lower
     borders = [tiling.first_start(after)]
-    tiling.check_order(borders[0], max(after, last.lower))
+    tiling.check_order(borders[0], max(after, last_mark.lower))
     while len(borders) <= limit:
         start = borders[-1]
         end = tiling.end_of(start)
         if not _is_complete(history, start, end):
             break
         borders.append(end)
-    lacking: Iterable[Gaps] = repeat(UNKNOWN_GAPS)
+    gaps: Iterable[Gaps] = repeat(UNKNOWN_GAPS)
     if coverage is not None:
-        lacking = coverage.assess_windows(borders, history.whole_from)
-    return _build_windows(history, tiling, zip(pairwise(borders), lacking, strict=False), coverage)
+        gaps = coverage.assess_windows(borders, history.whole_from)
+    return _build_windows(history, tiling, zip(pairwise(borders), gaps, strict=False), coverage)
 
 
 def find_changed_windows(
@@ -255,18 +259,21 @@ def find_changed_windows(
     >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
     [(0, 10, 3), (10, 20, 3)]
     """
-    first, last = history.first, history.last
-    if first is None or last is None:
+    first_mark = history.first
+    last_mark = history.last
+    if first_mark is None or last_mark is None:
         return iter(())
-    tiling.check_order(tiling.start_of(first.lower if after is None else after), last.lower)
+    tiling.check_order(
+        tiling.start_of(first_mark.lower if after is None else after), last_mark.lower
+    )
     coverage = replace(coverage, late_reports=coverage.late_reports.since(since_served_ms))
     earliest = LEAST_TIME if after is None else tiling.first_start(after)
-    changed = (
-        (window, each)
-        for window in _find_changed(history, coverage.late_reports, tiling, earliest)
-        for each in coverage.assess_windows(window, history.whole_from)
+    changed_windows = (
+        (borders, gaps)
+        for borders in _find_changed(history, coverage.late_reports, tiling, earliest)
+        for gaps in coverage.assess_windows(borders, history.whole_from)
     )
-    return _build_windows(history, tiling, changed, coverage)
+    return _build_windows(history, tiling, changed_windows, coverage)
 
 
 def _is_complete(history: MarkHistory, start: int, end: int) -> bool:
@@ -278,9 +285,9 @@ def _is_complete(history: MarkHistory, start: int, end: int) -> bool:
 def _find_changed(
     history: MarkHistory, late: LateReports, tiling: Tiling, earliest: int
 ) -> Iterator[tuple[int, int]]:
-    for each in sorted(late, key=attrgetter("first")):
-        start = max(earliest, tiling.first_start(each.first))
-        while start <= each.max_time:
+    for report in sorted(late, key=attrgetter("first")):
+        start = max(earliest, tiling.first_start(report.first))
+        while start <= report.max_time:
             end = tiling.end_of(start)
             if not _is_complete(history, start, end):
                 break
@@ -305,23 +312,23 @@ def _build_windows(
     windows: Iterable[tuple[tuple[int, int], Gaps]],
     coverage: Coverage | None,
 ) -> Iterator[CompleteWindow]:
-    to: Mark | None = None
+    answering_mark: Mark | None = None
     for (start, end), gaps in windows:
         is_before = coverage is not None and coverage.begins_after(start)
-        if to is None or to.lower < end or is_before:
-            to = find_answering_mark(history, coverage, end)
-        before = history.bounded_below(start, to.seq)
-        since = history.complete_to(start + 1).seq
+        if answering_mark is None or answering_mark.lower < end or is_before:
+            answering_mark = find_answering_mark(history, coverage, end)
+        mark_before = history.bounded_below(start, answering_mark.seq)
+        first_seq = history.complete_to(start + 1).seq
         yield CompleteWindow(
             start=start,
             end=end,
-            from_cut=EMPTY_CUT if before is None else before.cut,
-            to_cut=to.cut,
-            seq=to.seq,
-            written_at=to.written_at,
-            excluded=history.excluded_in(since, to.seq),
-            exact=before is not None,
-            last_writer=history.last_writer(to.seq),
+            from_cut=EMPTY_CUT if mark_before is None else mark_before.cut,
+            to_cut=answering_mark.cut,
+            seq=answering_mark.seq,
+            written_at=answering_mark.written_at,
+            excluded=history.excluded_in(first_seq, answering_mark.seq),
+            exact=mark_before is not None,
+            last_writer=history.last_writer(answering_mark.seq),
             start_shown=tiling.show(start),
             end_shown=tiling.show(end),
             **asdict(gaps),

@@ -81,8 +81,8 @@ class Aggregator:
         last_marks: Mapping[str, tuple[Mark, int]] | None = None,
         declared_served_ms: Mapping[str, int] | None = None,
         *,
-        sealed: Seal | None = None,
-        unbounded: Collection[str] = (),
+        initial_seal: Seal | None = None,
+        unbounded_domains: Collection[str] = (),
         forgotten_lowers: Mapping[str, int] | None = None,
     ) -> None:
         """Create a stream without members.
@@ -92,21 +92,25 @@ class Aggregator:
         the service clock.
         """
         self.succession = succession or Succession()
-        self.sealed = sealed
+        self.sealed = initial_seal
         self.is_expiring = False
         self._overdue: deque[Member] = deque()
-        last = last_marks or {}
-        declared = declared_served_ms or {}
-        cuts = [mark.cut.offsets for mark, _ in last.values()]
+        last_marks_by_domain = last_marks or {}
+        declared_moments = declared_served_ms or {}
+        cuts = [mark.cut.offsets for mark, _ in last_marks_by_domain.values()]
         segment_writers = SegmentWriters(self.succession.final, cuts)
         domains = [
-            Domain(name, segment_writers, *last.get(name, (None, declared.get(name, 0))))
+            Domain(
+                name,
+                segment_writers,
+                *last_marks_by_domain.get(name, (None, declared_moments.get(name, 0))),
+            )
             for name in settings.domains
         ]
         for domain in domains:
-            domain.roster.declared_served_ms = declared.get(domain.name)
-            domain.roster.is_sealed = sealed is not None
-            domain.is_unbounded = domain.name in unbounded
+            domain.roster.declared_served_ms = declared_moments.get(domain.name)
+            domain.roster.is_sealed = initial_seal is not None
+            domain.is_unbounded = domain.name in unbounded_domains
             domain.roster.forgotten_lower = (forgotten_lowers or {}).get(domain.name)
         segments = KnownSegments(settings)
         segments.load(self.succession, cuts)
@@ -136,15 +140,15 @@ class Aggregator:
         if self.sealed is not None:
             return SEALED_REFUSAL
         member = self._members.get(note.writer)
-        admitted = self._note_checks.check(note, member, largest_time)
-        if isinstance(admitted, Refused):
-            return admitted
-        number, gained = admitted
+        outcome = self._note_checks.check(note, member, largest_time)
+        if isinstance(outcome, Refused):
+            return outcome
+        number, new_offsets = outcome
         if member is None:
             member = self._join(note.writer, now)
-        track = self.domains.accept(member, number, note, gained, now)
-        timed = note.time is not None or note.state != "live"
-        if timed and track.membership.reason is None and not note.takes_over:
+        track = self.domains.accept(member, number, note, new_offsets, now)
+        has_time = note.time is not None or note.state != "live"
+        if has_time and track.membership.reason is None and not note.takes_over:
             return self._accepted[number]
         return self.answer(note)
 
@@ -155,35 +159,62 @@ class Aggregator:
             return False
         return note.session in {None, member.session.id}  # two clocks may give one number
 
-    def report_late(self, note: Note, at: int, *, again: bool = False) -> list[DomainReport]:
-        """Return the late rows that a note accepted at `at` (Unix ms) reports or leaves unreported.
+    def report_late(
+        self, note: Note, noted_at: int, *, is_repeat: bool = False
+    ) -> list[DomainReport]:
+        """Return the late rows that an accepted note reports, and those that it leaves unreported.
+
+        It was accepted at `noted_at` (Unix ms).
 
         Without a largest time, rows may have any time below the lower. Rows of a repeated request
-        (`again`) are not counted.
+        (`is_repeat`) are not counted.
         """
-        own, reports = self.domains[self._note_checks.find_domain(note)], list[DomainReport]()
-        for each in () if again else list_reports(note.late_rows):
-            most = max(each.min_time, own.lower - 1 if each.max_time is None else each.max_time)
-            self.member(note.writer).report_late(own.name, LateRows(each.rows, each.min_time, most))
-            own.late_rows += each.rows
-            behind = max(0, own.lower - each.min_time) if own.last else 0
-            report = LateReport(note.writer, each.rows, each.min_time, most, at, at, behind)
-            reports.append((own.name, report))
-        for domain, least_time in self.domains.latecomers:
-            most = domain.lower - 1 if least_time is None else max(least_time, domain.lower - 1)
-            behind = 0 if least_time is None else max(0, domain.lower - least_time)
-            report = LateReport(
-                note.writer, 0, least_time, most, at, at, behind, may_have_more=True
+        noted_domain = self.domains[self._note_checks.find_domain(note)]
+        reports = list[DomainReport]()
+        for late_rows in () if is_repeat else list_reports(note.late_rows):
+            max_time = max(
+                late_rows.min_time,
+                noted_domain.lower - 1 if late_rows.max_time is None else late_rows.max_time,
             )
-            reports.append((domain.name, report))
+            self.member(note.writer).report_late(
+                noted_domain.name, LateRows(late_rows.rows, late_rows.min_time, max_time)
+            )
+            noted_domain.late_rows += late_rows.rows
+            lateness = max(0, noted_domain.lower - late_rows.min_time) if noted_domain.last else 0
+            late_report = LateReport(
+                note.writer,
+                late_rows.rows,
+                late_rows.min_time,
+                max_time,
+                noted_at,
+                noted_at,
+                lateness,
+            )
+            reports.append((noted_domain.name, late_report))
+        for domain, least_time in self.domains.latecomers:
+            max_time = domain.lower - 1 if least_time is None else max(least_time, domain.lower - 1)
+            lateness = 0 if least_time is None else max(0, domain.lower - least_time)
+            late_report = LateReport(
+                note.writer,
+                0,
+                least_time,
+                max_time,
+                noted_at,
+                noted_at,
+                lateness,
+                may_have_more=True,
+            )
+            reports.append((domain.name, late_report))
         self.domains.latecomers.clear()
         return reports
 
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
-        member, numbers = self.member(note.writer), self.domains.numbers
+        member = self.member(note.writer)
+        numbers = self.domains.numbers
         number = numbers[self._note_checks.find_domain(note)]
-        lower, track = self._accepted[number].lower, member.track(number)
+        lower = self._accepted[number].lower
+        track = member.track(number)
         membership = track.membership
         exclusion = membership.exclusion
         is_in_mark = membership.reported is not None or membership.status == "returned_below"
@@ -191,16 +222,18 @@ class Aggregator:
             exclusion = None  # no mark has excluded it yet
         if exclusion:
             exclusion = replace(exclusion, lower=lower)
-        lost = member.session.lost if note.takes_over and note.session else ()
-        answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
+        lost_sessions = member.session.lost if note.takes_over and note.session else ()
+        answer = Accepted(
+            lower, exclusion, took_over=tuple(session.id for session in lost_sessions) or None
+        )
         if note.state != "live" or note.time is not None:
             return answer
         timeout_ms = member.terms.timeout_ms or self.settings.writer_timeout_ms
         if not member.position:
             return replace(answer, timeout_ms=timeout_ms)
-        times = {domain: member.track(number).time for domain, number in numbers.items()}
-        noted = {domain: time for domain, time in times.items() if time > BEFORE_ALL_TIME}
-        return replace(answer, position=member.position, times=noted, timeout_ms=timeout_ms)
+        times = {name: member.track(number).time for name, number in numbers.items()}
+        noted_times = {name: time for name, time in times.items() if time > BEFORE_ALL_TIME}
+        return replace(answer, position=member.position, times=noted_times, timeout_ms=timeout_ms)
 
     def next_timeout(self) -> int | None:
         """Return the earliest moment when a writer may time out (service clock), or `None`."""
@@ -226,19 +259,19 @@ class Aggregator:
         The caller has to store them before the mark. Nothing may change from the first call until
         `advance`, which then returns a mark.
         """
-        running = self.domains[domain]
-        step = running.next_step()
-        return None if step is None else running.name_some(step, count)
+        domain_state = self.domains[domain]
+        step = domain_state.next_step()
+        return None if step is None else domain_state.name_some(step, count)
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow; return the new mark, if any."""
-        state = self.domains[domain]
-        step = None if self.is_expiring else state.next_step()
+        domain_state = self.domains[domain]
+        step = None if self.is_expiring else domain_state.next_step()
         if step is None:
             return None
         timeout_ms = self.settings.writer_timeout_ms
-        mark = state.advance(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
-        self._accepted[self.domains.numbers[domain]] = _build_accepted(state)
+        mark = domain_state.advance(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
+        self._accepted[self.domains.numbers[domain]] = _build_accepted(domain_state)
         return mark
 
     def decide(self, domain: str, now: int) -> Decision:
@@ -246,13 +279,15 @@ class Aggregator:
         return decide(self.domains[domain], now, self.settings.writer_timeout_ms)
 
     def dry_run(
-        self, domain: str, removed: Collection[str], writer_timeout_ms: int | None, now: int
+        self, domain: str, removed_writers: Collection[str], writer_timeout_ms: int | None, now: int
     ) -> DryRun:
         """Return the outcome without these writers or with another timeout; nothing changes.
 
         Raises `UnknownDomain` and `UnknownWriter`.
         """
-        excluding = {writer for writer in removed if self.member(writer).excluded != "removed"}
+        excluding = {
+            writer for writer in removed_writers if self.member(writer).excluded != "removed"
+        }
         return dry_run(self.domains, self.domains[domain], excluding, writer_timeout_ms, now)
 
     def __len__(self) -> int:
@@ -303,18 +338,19 @@ class Aggregator:
         """Return at most `count` writers whose memberships are stored after their mark."""
         writers: set[str] = set()
         for domain in self.domains:
-            postponed = domain.roster.postponed
-            some = list(islice(postponed, count - len(writers)))
-            for writer in some:
-                del postponed[writer]
-            writers.update(some)
+            postponed_writers = domain.roster.postponed
+            taken_writers = list(islice(postponed_writers, count - len(writers)))
+            for writer in taken_writers:
+                del postponed_writers[writer]
+            writers.update(taken_writers)
         return writers
 
     def postpone(self, domain: str, writers: Iterable[str]) -> None:
         """Store the memberships of the writers again, because the database has earlier ones."""
-        running, number = self.domains[domain], self.domains.numbers[domain]
+        domain_state = self.domains[domain]
+        number = self.domains.numbers[domain]
         for writer in writers:
-            running.roster.postpone_again(self.member(writer).track(number))
+            domain_state.roster.postpone_again(self.member(writer).track(number))
 
     def take_changed_memberships(self, writer: str) -> Iterator[tuple[str, Membership | None, int]]:
         """Yield each domain where the database has another membership of the writer.
@@ -345,16 +381,16 @@ class Aggregator:
 
         Raises `StreamSealed`.
         """
-        new = [writer for writer in writers if writer not in self._members]
-        if new:
+        new_writers = [writer for writer in writers if writer not in self._members]
+        if new_writers:
             self._check_open("writers")
-        for writer in new:
+        for writer in new_writers:
             member = self._join(writer, now, "live")
             member.expected_at = now + self.domains.unix_ahead
             self.domains.expect(member, now)
-        return new
+        return new_writers
 
-    def remove(self, writer: str, now: int, by: str | None = None) -> None:
+    def remove(self, writer: str, now: int, operator: str | None = None) -> None:
         """Exclude a writer at its last position, and ignore its times.
 
         Raises `UnknownWriter` and `StreamSealed`.
@@ -362,7 +398,7 @@ class Aggregator:
         self._check_open("changes of its writers")
         member = self.member(writer)
         if member.excluded != "removed":
-            member.terms = replace(_end_suspension(member.terms), removed_by=by)
+            member.terms = replace(_end_suspension(member.terms), removed_by=operator)
             self.domains.exclude(member, "removed", now)
 
     def end_narrowing(self, writer: str, domain: str) -> None:
@@ -371,17 +407,18 @@ class Aggregator:
         Raises the same as `remove`, `UnknownDomain`, and `Rejected` if it did not drop the domain.
         """
         self._check_open("changes of its writers")
-        member, running = self.member(writer), self.domains[domain]
+        member = self.member(writer)
+        domain_state = self.domains[domain]
         track = member.track(self.domains.numbers[domain])
         if not track.is_narrowed:
             raise Rejected(f"writer {writer!r} did not drop the domain {domain}, or notes it again")
-        running.roster.end_narrowing(track)
+        domain_state.roster.end_narrowing(track)
 
     def suspend_timeout(
         self,
         writer: str,
         ends_served_ms: int | None,
-        by: str | None = None,
+        operator: str | None = None,
         reason: str | None = None,
     ) -> None:
         """Suspend a writer's timeout until a moment of the service clock, or end this (`None`).
@@ -397,20 +434,20 @@ class Aggregator:
             terms = replace(
                 terms,
                 suspension_ends_served_ms=ends_served_ms,
-                suspended_by=by,
+                suspended_by=operator,
                 suspension_reason=reason,
             )
         self.domains.set_terms(member, terms)
 
-    def expire(self, now: int, most: int = MAX_INT64) -> tuple[str, ...]:
+    def expire(self, now: int, limit: int = MAX_INT64) -> tuple[str, ...]:
         """Exclude the members that have timed out, and return their names.
 
-        It excludes `most` members, and the next calls exclude the others (`is_expiring`). No mark
+        It excludes `limit` members, and the next calls exclude the others (`is_expiring`). No mark
         is made before the last one, so the marks are the same as after one call.
         """
         names: list[str] = []
         self.is_expiring = True
-        while len(names) < most:
+        while len(names) < limit:
             if not self._overdue:
                 # members that the last ones held back in other domains may be overdue now
                 self._overdue.extend(self.domains.find_overdue(now).values())
@@ -425,10 +462,10 @@ class Aggregator:
 
     def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:
         """Drop and return at most `limit` writers that departed before the writer retention."""
-        departed = self.domains.forget(now - self.settings.writer_retention_ms, limit)
-        for member in departed:
+        departed_members = self.domains.forget(now - self.settings.writer_retention_ms, limit)
+        for member in departed_members:
             del self._members[member.writer]
-        return tuple(member.writer for member in departed)
+        return tuple(member.writer for member in departed_members)
 
     def restore(
         self,
@@ -449,9 +486,13 @@ class Aggregator:
             self.domains.restore(member, record, memberships.get(record.writer, {}))
             self._members[record.writer] = member
         for domain in self.domains:
-            of_domain = (absences or {}).get(domain.name, {})
+            domain_absences = (absences or {}).get(domain.name, {})
             domain.roster.add_forgotten(
-                {writer: each for writer, each in of_domain.items() if writer not in self._members}
+                {
+                    writer: absence
+                    for writer, absence in domain_absences.items()
+                    if writer not in self._members
+                }
             )
         last_note_at = max((member.noted_served_ms for member in self._members.values()), default=0)
         for domain in self.domains:
@@ -479,20 +520,22 @@ class Aggregator:
             self.sealed = yield from seal(
                 self.domains, self.succession, request, now=now, written_at=written_at
             )
-            self._accepted = [_build_accepted(each) for each in self.domains]
+            self._accepted = [_build_accepted(domain) for domain in self.domains]
         elif self.sealed.request != request:
             raise AlreadySealed
         return self.sealed
 
     def check_settings(self, settings: StreamSettings) -> list[str]:
         """Return the domains that the settings add, or raise `Rejected` or `StreamSealed`."""
-        missing = [name for name in self.settings.domains if name not in settings.domains]
-        if missing:
-            raise Rejected(f"domains can be added, but not removed: {', '.join(missing)} missing")
-        added = [name for name in settings.domains if name not in self.domains.numbers]
-        if added:
+        missing_domains = [name for name in self.settings.domains if name not in settings.domains]
+        if missing_domains:
+            raise Rejected(
+                f"domains can be added, but not removed: {', '.join(missing_domains)} missing"
+            )
+        added_domains = [name for name in settings.domains if name not in self.domains.numbers]
+        if added_domains:
             self._check_open("domains")
-        return added
+        return added_domains
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         """Apply changed settings and return the writers whose lateness changed.
@@ -506,9 +549,9 @@ class Aggregator:
             self.domains.declare(domain)
         return self.domains.reconfigure(settings, now)
 
-    def _check_open(self, what: str) -> None:
+    def _check_open(self, changes: str) -> None:
         if self.sealed is not None:
-            raise StreamSealed(what)
+            raise StreamSealed(changes)
 
 
 def _end_suspension(terms: Terms) -> Terms:

@@ -40,9 +40,11 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     waited_for = domain.find_holding_back()
     if not waited_for:
         return Sealed() if domain.roster.is_sealed else Quiet()
-    first = islice(waited_for.values(), HOLDING_BACK_NAMED)
-    longest = sorted(first, key=lambda each: (each.waiting_served_ms, each.member.writer))
-    waiting = tuple(
+    first_tracks = islice(waited_for.values(), HOLDING_BACK_NAMED)
+    longest_tracks = sorted(
+        first_tracks, key=lambda track: (track.waiting_served_ms, track.member.writer)
+    )
+    waiting_writers = tuple(
         Waiting(
             writer=track.member.writer,
             time=track.noted,
@@ -50,9 +52,9 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
             times_out_in_ms=max(0, track.times_out_served_ms(timeout_ms) - now),
             contact=track.member.contact,
         )
-        for track in longest
+        for track in longest_tracks
     )
-    return WaitForWriters(waiting, len(waited_for))
+    return WaitForWriters(waiting_writers, len(waited_for))
 
 
 def forecast(domains: Domains, domain: Domain) -> ForeseenAdvance | None:
@@ -79,28 +81,33 @@ def _foresee(
         return None
 
     def find_timeout(track: Track) -> int:
-        waiting = (each for each in track.member.tracks if each.is_waited_for)
-        return min(each.times_out_served_ms(timeout_ms) for each in waiting)
+        waiting_tracks = (track for track in track.member.tracks if track.is_waited_for)
+        return min(
+            waiting_track.times_out_served_ms(timeout_ms) for waiting_track in waiting_tracks
+        )
 
     served_ms = max(map(find_timeout, waited_for.values()))
-    excluded, checks = dict.fromkeys(waited_for), count()
+    excluded_writers = dict.fromkeys(waited_for)
+    checks = count()
     for writer, track in domain.returned_below.items():
         if find_timeout(track) <= served_ms:
-            excluded[writer] = None
+            excluded_writers[writer] = None
 
     def times_out(track: Track) -> bool:
         is_excluded = (
-            track.member.writer in excluded
+            track.member.writer in excluded_writers
             or track.times_out_served_ms(timeout_ms, served_ms) <= served_ms
         )
         return is_excluded and next(checks) < 2 * EXCLUSIONS_FORESEEN
 
-    excluded |= dict.fromkeys(track.member.writer for track in domain.next_to_exclude(times_out))
-    step = domain.next_step_excluding(excluded.keys())
-    if step is None or len(excluded) > EXCLUSIONS_FORESEEN:
+    excluded_writers |= dict.fromkeys(
+        track.member.writer for track in domain.next_to_exclude(times_out)
+    )
+    step = domain.next_step_excluding(excluded_writers.keys())
+    if step is None or len(excluded_writers) > EXCLUSIONS_FORESEEN:
         return None
-    names = tuple(islice(excluded, EXCLUSIONS_NAMED))
-    return ForeseenAdvance(served_ms, step.lower, names, len(excluded))
+    names = tuple(islice(excluded_writers, EXCLUSIONS_NAMED))
+    return ForeseenAdvance(served_ms, step.lower, names, len(excluded_writers))
 
 
 def lower_without(domain: Domain, writer: str) -> int | None:
@@ -112,67 +119,70 @@ def lower_without(domain: Domain, writer: str) -> int | None:
 def dry_run(
     domains: Domains,
     domain: Domain,
-    removed: AbstractSet[str],
+    removed_writers: AbstractSet[str],
     writer_timeout_ms: int | None,
     now: int,
 ) -> DryRun:
-    """Return the outcome in `domain` without the `removed` writers or with another writer timeout.
+    """Return the outcome in `domain` without the `removed_writers` or with another timeout.
 
     Law: the result equals `Aggregator.remove` of the writers, or `expire` with the other setting,
     then one `advance`.
     """
     number = domains.numbers[domain.name]
-    excluded = removed
+    excluded_writers = removed_writers
     if writer_timeout_ms is not None:
-        excluded = _find_timed_out(domains, removed, writer_timeout_ms, now)
-    step = domain.next_step_excluding(excluded)
+        excluded_writers = _find_timed_out(domains, removed_writers, writer_timeout_ms, now)
+    step = domain.next_step_excluding(excluded_writers)
     if step is not None and step.flush:
-        highest, _ = domain.highest_time_excluding(removed)
+        highest, _ = domain.highest_time_excluding(removed_writers)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
-        is_waiting = _is_waiting(domain.holding_back, excluded) or (
-            _is_waiting(domain.returned_below, excluded)
-            and domain.highest_time_excluding(removed)[0] > domain.lower
+        is_waiting = _is_waiting(domain.holding_back, excluded_writers) or (
+            _is_waiting(domain.returned_below, excluded_writers)
+            and domain.highest_time_excluding(removed_writers)[0] > domain.lower
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
         if domain.roster.is_sealed:
             return DryRun("sealed", lower, cut, ())
         return DryRun("wait" if is_waiting else "quiet", lower, cut, ())
-    absent = {
+    absent_writers = {
         track.member.writer
         for track in domain.roster.list_reported(step.lower)
-        if not (track.is_narrowed and track.member.writer in removed)
+        if not (track.is_narrowed and track.member.writer in removed_writers)
     }
-    for writer in excluded:
+    for writer in excluded_writers:
         member = domains.members[writer]
         track = member.track(number)
         is_missing = domain.roster.is_missing(track)
         is_new = member.is_active or (member.excluded != "removed" and is_missing)
-        is_passed = writer in removed or track.is_passed_by(step.lower)
+        is_passed = writer in removed_writers or track.is_passed_by(step.lower)
         if is_new and track.vouches_here and is_passed:
-            absent.add(writer)
-    return DryRun("advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent)))
+            absent_writers.add(writer)
+    return DryRun(
+        "advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent_writers))
+    )
 
 
-def _is_waiting(members: Collection[str], excluded: AbstractSet[str]) -> bool:
-    return any(writer not in excluded for writer in members)
+def _is_waiting(members: Collection[str], excluded_writers: AbstractSet[str]) -> bool:
+    return any(writer not in excluded_writers for writer in members)
 
 
 def _find_timed_out(
-    domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int
+    domains: Domains, removed_writers: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
-    excluded, timed_out = set(removed), set[str]()
+    excluded_writers = set(removed_writers)
+    timed_out_writers = set[str]()
     while True:
         for domain in domains:
-            overtaken = _predict_overtaken(domain, removed, now)
+            overtaken = _predict_overtaken(domain, removed_writers, now)
 
             def times_out(
                 track: Track,
                 waiting_served_ms: int = now,
                 overtaken: Callable[[Track], int | None] = overtaken,
             ) -> bool:
-                if track.member.writer in excluded:
+                if track.member.writer in excluded_writers:
                     return True
                 return (
                     track.times_out_served_ms(timeout_ms, waiting_served_ms, overtaken(track))
@@ -180,20 +190,34 @@ def _find_timed_out(
                 )
 
             waited_for = (*domain.holding_back.values(), *domain.returned_below.values())
-            timed_out |= {t.member.writer for t in waited_for if times_out(t, t.waiting_served_ms)}
-            timed_out |= {t.member.writer for t in domain.next_to_exclude(times_out)}
-        if timed_out <= excluded:
-            return excluded
-        excluded.update(timed_out)
+            timed_out_writers |= {
+                track.member.writer
+                for track in waited_for
+                if times_out(track, track.waiting_served_ms)
+            }
+            timed_out_writers |= {
+                track.member.writer for track in domain.next_to_exclude(times_out)
+            }
+        if timed_out_writers <= excluded_writers:
+            return excluded_writers
+        excluded_writers.update(timed_out_writers)
 
 
 def _predict_overtaken(
-    domain: Domain, removed: AbstractSet[str], now: int
+    domain: Domain, removed_writers: AbstractSet[str], now: int
 ) -> Callable[[Track], int | None]:
     """Return a function that predicts when a member would have been overtaken, if that changes."""
-    if not removed:
+    if not removed_writers:
         return lambda _: None
-    highest, since = domain.highest_time_excluding(removed)
-    removed_times = (each.time for each in domain.tracks() if each.member.writer in removed)
-    changed = min(max(removed_times), highest)
-    return lambda track: since if track.time < changed else now if track.time >= highest else None
+    highest, overtaken_served_ms = domain.highest_time_excluding(removed_writers)
+    removed_times = (
+        track.time for track in domain.tracks() if track.member.writer in removed_writers
+    )
+    changed_below = min(max(removed_times), highest)
+    return lambda track: (
+        overtaken_served_ms
+        if track.time < changed_below
+        else now
+        if track.time >= highest
+        else None
+    )

@@ -131,7 +131,8 @@ class Domain:
         return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
     def update_role(self, track: Track, timeout_ms: int, now: int) -> None:
-        member, status = track.member, track.membership.status
+        member = track.member
+        status = track.membership.status
         role: Role = "inactive"
         if status == "returned_below":
             role = "returned_below"
@@ -161,12 +162,14 @@ class Domain:
             self.roster.check_returned(track)
 
     def can_forget(self, track: Track) -> bool:
-        member, last = track.member, self.last
+        member = track.member
+        last = self.last
         if self.roster.has_unreported(track):
             return False
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
-        cut, is_removed = last.cut.offsets, member.excluded == "removed"
+        cut = last.cut.offsets
+        is_removed = member.excluded == "removed"
         # the cut needs the segment, which a later scale event may give predecessors
         return (
             is_removed or (track.time <= last.lower and track.largest_time <= last.upper)
@@ -181,7 +184,8 @@ class Domain:
     @property
     def highest(self) -> int:
         if self._is_highest_stale:
-            self._highest, self._is_highest_stale = self._find_highest(()), False
+            self._highest = self._find_highest(())
+            self._is_highest_stale = False
         return self._highest
 
     @property
@@ -189,26 +193,27 @@ class Domain:
         """The first member that noted the highest time, if it is still known."""
         return self._leader.member.writer or None
 
-    def highest_time_excluding(self, excluding: Collection[str]) -> tuple[int, int]:
+    def highest_time_excluding(self, excluded_writers: Collection[str]) -> tuple[int, int]:
         """Return the highest time noted by other members, and when one of them noted last."""
-        time = self._find_highest(excluding) if excluding else self.highest
-        leaders = (
-            each.member.noted_served_ms
-            for each in self._tracks_not_removed(excluding)
-            if each.time == time
+        time = self._find_highest(excluded_writers) if excluded_writers else self.highest
+        noted_moments = (
+            track.member.noted_served_ms
+            for track in self._tracks_not_removed(excluded_writers)
+            if track.time == time
         )
-        return time, min(leaders, default=0)
+        return time, min(noted_moments, default=0)
 
-    def _find_highest(self, excluding: Collection[str]) -> int:
+    def _find_highest(self, excluded_writers: Collection[str]) -> int:
         return max(
-            (each.time for each in self._tracks_not_removed(excluding)), default=BEFORE_ALL_TIME
+            (track.time for track in self._tracks_not_removed(excluded_writers)),
+            default=BEFORE_ALL_TIME,
         )
 
-    def _tracks_not_removed(self, excluding: Collection[str] = ()) -> Iterator[Track]:
+    def _tracks_not_removed(self, excluded_writers: Collection[str] = ()) -> Iterator[Track]:
         return (
-            each
-            for each in self.tracks()
-            if each.member.excluded != "removed" and each.member.writer not in excluding
+            track
+            for track in self.tracks()
+            if track.member.excluded != "removed" and track.member.writer not in excluded_writers
         )
 
     def requeue_timeouts(self, timeout_ms: int) -> None:
@@ -216,21 +221,21 @@ class Domain:
             (*self.holding_back.values(), *self.returned_below.values()), timeout_ms
         )
 
-    def ignore_removed_times(self, removed: int = BEFORE_ALL_TIME) -> None:
-        """Ignore the times of a removed member, which noted times up to `removed`.
+    def ignore_removed_times(self, removed_time: int = BEFORE_ALL_TIME) -> None:
+        """Ignore the times of a removed member, which noted times up to `removed_time`.
 
         Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
         The upper changes with the mark that names the removal, which may be a mistake until then.
         Members may time out earlier, so the caller has to queue their timeouts again.
         """
         self._is_highest_stale = True
-        highest, since = self.highest_time_excluding(())
+        highest, overtaken_served_ms = self.highest_time_excluding(())
         is_highest_lower = self.lower <= highest < self._peak
         if highest < self._peak:
             self._reset_highest(max(highest, self.lower))
         for track in self._tracks_not_removed():
-            if track.time < min(removed, highest):
-                track.lead = since
+            if track.time < min(removed_time, highest):
+                track.lead = overtaken_served_ms
             elif is_highest_lower and track.time == highest:
                 track.lead = self._leader.lead
 
@@ -238,12 +243,13 @@ class Domain:
         """Leave the event times of removed members out of the upper."""
         largest_time = self._find_largest_time()
         if largest_time < self.upper:
-            self.upper, self.is_unbounded = largest_time, True
+            self.upper = largest_time
+            self.is_unbounded = True
 
     def find_next_upper(self) -> int:
         """Return the upper once a mark has named the removed members."""
-        named = self.roster.list_reported(self.lower + 1)
-        if any(track.membership.status == "removed" for track in named):
+        reported_tracks = self.roster.list_reported(self.lower + 1)
+        if any(track.membership.status == "removed" for track in reported_tracks):
             return min(self.upper, self._find_largest_time())
         return self.upper
 
@@ -252,33 +258,40 @@ class Domain:
         return max(self.lower, max(times, default=self.lower))
 
     def _reset_highest(self, time: int) -> None:
-        self._peak, self._leader = time, Track(Member(""), Lead())
+        self._peak = time
+        self._leader = Track(Member(""), Lead())
 
-    def reset_track(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
+    def reset_track(self, old_track: Track, max_time: int | None, timeout_ms: int) -> Track:
         """Return a new track for the member, which may then note any time.
 
         The next cut covers all earlier rows, because they may have any time. The old track gets a
         finished member, so that queues drop it.
         """
-        member, kept = old.member, old.membership
-        old.vouches_here, old.membership = False, NOT_JOINED
-        self.update_role(old, timeout_ms, 0)
+        member = old_track.member
+        old_membership = old_track.membership
+        old_track.vouches_here = False
+        old_track.membership = NOT_JOINED
+        self.update_role(old_track, timeout_ms, 0)
         self._is_highest_stale = True
-        self.undeclared -= old.is_undeclared
+        self.undeclared -= old_track.is_undeclared
         self.cut.add(BEFORE_ALL_TIME, member.position)
-        old.member = Member(member.writer, "finished")
-        new = self.create_track(member)
-        new.max_time, new.stored = max_time, old.stored
+        old_track.member = Member(member.writer, "finished")
+        new_track = self.create_track(member)
+        new_track.max_time = max_time
+        new_track.stored = old_track.stored
         if member.writer in self.roster.newcomers:
-            self.roster.newcomers[member.writer] = new
-        spells = tuple(each for each in kept.spells[-1:] if each.to_time == old.time)
-        new.membership = replace(kept, spells=spells, from_time=None)
-        if member.has_written and (old.is_undeclared or max_time is None):
-            self.record_undeclared(new)
-        return new
+            self.roster.newcomers[member.writer] = new_track
+        spells = tuple(
+            spell for spell in old_membership.spells[-1:] if spell.to_time == old_track.time
+        )
+        new_track.membership = replace(old_membership, spells=spells, from_time=None)
+        if member.has_written and (old_track.is_undeclared or max_time is None):
+            self.record_undeclared(new_track)
+        return new_track
 
     def restore(self, track: Track, record: MemberRecord, membership: Membership | None) -> None:
-        time, max_time = record.times.get(self.name), record.max_times.get(self.name)
+        time = record.times.get(self.name)
+        max_time = record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_served_ms)
         if self.name in record.undeclared or (track.member.has_written and max_time is None):
@@ -292,11 +305,11 @@ class Domain:
         """
         self.holding_back = _sort_longest_first(self.holding_back)
         self.returned_below = _sort_longest_first(self.returned_below)
-        removed = [each for each in self.tracks() if each.member.excluded == "removed"]
-        if removed:
+        removed_tracks = [track for track in self.tracks() if track.member.excluded == "removed"]
+        if removed_tracks:
             self.ignore_removed_times()
-            named = [each for each in removed if not each.membership.is_unreported]
-            if any(each.largest_time == self.upper for each in named):
+            named_tracks = [track for track in removed_tracks if not track.membership.is_unreported]
+            if any(track.largest_time == self.upper for track in named_tracks):
                 self.drop_removed_uppers()
         if self._peak < self.lower:  # the member that noted it was forgotten
             self._reset_highest(self.lower)
@@ -361,18 +374,20 @@ class Domain:
         return not self.undeclared and not self.is_unbounded and self.segment_writers.is_noted(cut)
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
-        self.last_writer, self._released_by = self._released_by, None
-        last, lower = self.last, step.lower
+        self.last_writer = self._released_by
+        self._released_by = None
+        last = self.last
+        lower = step.lower
         naming = self._naming or self.roster.begin_naming(lower, self.cut.at(lower))
         self.finish_naming(naming)
-        excluded, excluded_count = naming.list_excluded()
+        excluded_writers, excluded_count = naming.list_excluded()
         mark = Mark(
             seq=last.seq + 1 if last else 1,
             lower=lower,
             upper=self.upper,
             cut=naming.cut,
             written_at=written_at,
-            excluded=excluded,
+            excluded=excluded_writers,
             upper_is_bound=self.is_bound(naming.cut.offsets),
             excluded_count=excluded_count,
         )
@@ -412,7 +427,8 @@ class Domain:
 
         So an advance past a million members does not block.
         """
-        lower, ahead = self.lower, self._ahead
+        lower = self.lower
+        ahead = self._ahead
         for track in ahead.take(lower, BATCH_SIZE):
             if track.role == "ahead" and track.time > lower:  # its queue entry was too low
                 ahead.push(track.time, track)
@@ -428,4 +444,4 @@ class Domain:
 
 
 def _sort_longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
-    return dict(sorted(members.items(), key=lambda each: each[1].waiting_served_ms))
+    return dict(sorted(members.items(), key=lambda pair: pair[1].waiting_served_ms))

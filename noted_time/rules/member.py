@@ -90,11 +90,11 @@ class Member:
     @property
     def exclusion(self) -> Exclusion | None:
         exclusions = (track.membership.exclusion for track in self.tracks)
-        return next((each for each in exclusions if each), None)
+        return next((exclusion for exclusion in exclusions if exclusion), None)
 
     @property
     def holding_back_served_ms(self) -> int | None:
-        moments = [each.waiting_served_ms for each in self.tracks if each.role == "holding_back"]
+        moments = [track.waiting_served_ms for track in self.tracks if track.role == "holding_back"]
         return min(moments, default=None)
 
     @property
@@ -112,18 +112,19 @@ class Member:
         domains = self.terms.domains
         return domains is None or domain in domains
 
-    def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
-        """Return whether `gained` contains rows of the member, beyond offsets of scale events."""
-        known = self.position
+    def adds_rows(self, named_segments: Container[int], new_offsets: Mapping[int, int]) -> bool:
+        """Return whether `new_offsets` have rows of the member, beyond offsets of scale events."""
+        position = self.position
         return any(
-            offset and (segment in named or segment in known) for segment, offset in gained.items()
+            offset and (segment in named_segments or segment in position)
+            for segment, offset in new_offsets.items()
         )
 
-    def report_late(self, domain: str, late: LateRows) -> None:
+    def report_late(self, domain: str, late_rows: LateRows) -> None:
         if self.late_rows is None:
             self.late_rows = {}
-        known = self.late_rows.get(domain)
-        self.late_rows[domain] = known.join(late) if known else late
+        earlier_rows = self.late_rows.get(domain)
+        self.late_rows[domain] = earlier_rows.join(late_rows) if earlier_rows else late_rows
 
     def restore(self, record: MemberRecord) -> None:
         self.excluded = record.excluded
@@ -188,17 +189,18 @@ class Track:
         The timeout starts when it was overtaken or began to hold back the watermark, but not before
         its last note.
         """
-        member, terms = self.member, self.member.terms
-        since = self.waiting_served_ms if waiting_served_ms is None else waiting_served_ms
+        member = self.member
+        terms = self.member.terms
+        start_served_ms = self.waiting_served_ms if waiting_served_ms is None else waiting_served_ms
         if overtaken_served_ms is None:
             overtaken_served_ms = self.overtaken_served_ms
-        if overtaken_served_ms is not None and overtaken_served_ms < since:
-            since = overtaken_served_ms
-        silent_served_ms = max(member.noted_served_ms, since)
+        if overtaken_served_ms is not None and overtaken_served_ms < start_served_ms:
+            start_served_ms = overtaken_served_ms
+        silent_served_ms = max(member.noted_served_ms, start_served_ms)
         if terms is NO_TERMS:
             return silent_served_ms + timeout_ms
-        own = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
-        return max(silent_served_ms + own, terms.suspension_ends_served_ms or 0)
+        own_timeout_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
+        return max(silent_served_ms + own_timeout_ms, terms.suspension_ends_served_ms or 0)
 
     def excluded_served_ms(self, timeout_ms: int) -> int | None:
         if self.is_waited_for:
@@ -275,14 +277,14 @@ class MemberRecord(NamedTuple):
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
-    undeclared: tuple[str, ...] = ()
+    undeclared_domains: tuple[str, ...] = ()
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
         if track.max_time is not None:
             max_times[name] = track.max_time
             if track.is_undeclared:
-                undeclared += (name,)
+                undeclared_domains += (name,)
     return MemberRecord(
         member.writer,
         member.state,
@@ -297,7 +299,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         dict(member.late_rows) if member.late_rows else NO_LATE_ROWS,
         member.session,
         member.heard_at,
-        undeclared,
+        undeclared_domains,
         member.no_time_reason,
         member.expected_at,
         member.joined_at,

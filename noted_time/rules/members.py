@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -87,8 +86,9 @@ class Domains:
         self.census.update(member)
 
     def _create_tracks(self, member: Member) -> None:
-        tracks = [each.create_track(member) for each in self]
-        member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
+        tracks = [domain.create_track(member) for domain in self]
+        member.first_track = tracks[0]
+        member.other_tracks = tuple(tracks[1:])
 
     def expect(self, member: Member, now: int) -> None:
         """Let the watermark wait for a new member."""
@@ -96,17 +96,54 @@ class Domains:
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
-    def accept(  # noqa: C901 - few calls, because it runs for every note
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
+    def accept(
+        self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int], now: int
     ) -> Track:
-        """Apply a note, and return the member's track in the domain with that number."""
-        state = note.state
-        changes = member.excluded is not None or member.state != state
+        """Apply a note, and return the member's track in the domain with that number.
+
+        The order matters: first the state and the terms, which may reset tracks. Then the position,
+        whose rows belong to the time that the member noted *before*, and late rows, which are found
+        by that time, too. Last the times of the note. It makes few calls, because it runs for every
+        note.
+        """
+        has_changes = member.excluded is not None or member.state != note.state
         is_returning = vouches_for_more = was_removed = False
         has_vouched = note.domains is not None and member.has_vouched
-        if changes:
+        if has_changes:
             was_removed = member.excluded == "removed"
-            is_returning = self._change_state(member, state, now)
+            is_returning = self._change_state(member, note.state, now)
+        self._update_facts(member, note, now)
+        if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
+            has_changes = True
+            vouches_for_more = self._apply_terms(member, note, has_vouched=has_vouched)
+        if new_offsets:
+            self._add_position(member, number, note, new_offsets)
+        domain = self.by_number[number]
+        track = member.other_tracks[number - 1] if number else member.first_track
+        if track.time == BEFORE_ALL_TIME:
+            domain.roster.record_first_note(track, note)
+        last_time = track.time
+        if note.late_rows is None and (
+            last_time < domain.lower or (new_offsets and member.other_tracks)
+        ):
+            self._find_latecomers(member, number, note, has_rows=any(new_offsets.values()))
+        if note.max_times:
+            self._declare(member, note.max_times, now)
+        domain.note(track, note.time, note.max_time, now)
+        is_excluded = track.membership.reason is not None and track.is_counted
+        # the first answer after a return reports the exclusion, even above the lower
+        if is_excluded and not is_returning and track.time > max(last_time, domain.lower):
+            domain.roster.catch_up(track)
+            has_changes = True
+        if has_changes:
+            self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
+            if was_removed:
+                self._drop_former_uppers()
+        elif track.role != "ahead":
+            domain.update_role(track, self.settings.writer_timeout_ms, now)
+        return track
+
+    def _update_facts(self, member: Member, note: Note, now: int) -> None:
         member.noted_served_ms = now
         member.heard_at = now + self.unix_ahead
         if note.sequence is not None:
@@ -117,36 +154,9 @@ class Domains:
         if note.contact is not None:
             member.contact = note.contact or None
         if note.session is not None and note.session != member.session.id:
-            since = now + self.unix_ahead
-            took_over = note.took_over or ()
-            member.session = member.session.hand_over(note.session, note.label, since, took_over)
-        if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
-            changes = True
-            vouches_for_more = self._apply_terms(member, note, has_vouched=has_vouched)
-        if gained:
-            self._add_position(member, number, note, gained)
-        domain = self.by_number[number]
-        track = member.other_tracks[number - 1] if number else member.first_track
-        if track.time == BEFORE_ALL_TIME:
-            domain.roster.record_first_note(track, note)
-        last = track.time
-        if note.late_rows is None and (last < domain.lower or (gained and member.other_tracks)):
-            self._find_latecomers(member, number, note, has_rows=any(gained.values()))
-        if note.max_times:
-            self._declare(member, note.max_times, now)
-        domain.note(track, note.time, note.max_time, now)
-        # the first answer after a return reports the exclusion, even above the lower
-        is_excluded = track.membership.reason is not None and track.is_counted
-        if is_excluded and not is_returning and track.time > max(last, domain.lower):
-            domain.roster.catch_up(track)
-            changes = True
-        if changes:
-            self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
-            if was_removed:
-                self._drop_former_uppers()
-        elif track.role != "ahead":
-            domain.update_role(track, self.settings.writer_timeout_ms, now)
-        return track
+            member.session = member.session.hand_over(
+                note.session, note.label, now + self.unix_ahead, note.took_over or ()
+            )
 
     def _find_latecomers(self, member: Member, number: int, note: Note, *, has_rows: bool) -> None:
         """Append the domains where the note may have left late rows unreported.
@@ -155,23 +165,22 @@ class Domains:
         without a time are not late if an absence covers all times. A dropped domain has late rows
         until a mark says that the member is missing.
         """
-        for other, (domain, track) in enumerate(self.list_tracks(member)):
-            is_own = other == number
+        for domain_number, (domain, track) in enumerate(self.list_tracks(member)):
+            is_own = domain_number == number
+            if not _is_below_lower(domain, track):
+                continue
             advances = is_own and note.time is not None and note.time > track.time
             adds_rows = has_rows and not (note.time is None and _lacks_all(domain, track))
-            is_counted = track.vouches_here or (
-                track.is_narrowed and track.membership.is_unreported
-            )
-            if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
+            if not advances and not adds_rows:
+                continue
+            is_dropped = track.is_narrowed and track.membership.is_unreported
+            if not track.vouches_here and not is_dropped:
                 continue
             if _declares_max_time(note, domain, is_own=is_own):
                 continue
-            first_least = note.from_time
-            if first_least is None:
-                first_least = track.membership.from_time
-            if first_least is None:
-                first_least = track.membership.vouched_to
-            least_time = first_least if track.noted is None else track.noted
+            least_time = track.noted
+            if least_time is None:
+                least_time = _find_first_time(note, track)
             if least_time is None or least_time < domain.lower:
                 self.latecomers.append((domain, least_time))
 
@@ -194,38 +203,41 @@ class Domains:
             domain.drop_removed_uppers()
 
     def _add_position(
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
+        self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
-        first, domains, position = member.first_track, self.by_number, member.position
-        if member.other_tracks or (note.max_time is None and not first.is_undeclared):
-            self._record_undeclared(member, number, note, gained)
-        segments = len(position)
-        position.update(gained)
-        if len(position) != segments or note.state == "finished":
-            self.segment_writers.record_writer(member, gained)
-        known = self.segments.offsets
-        for segment, offset in gained.items():
-            if offset > known[segment]:  # noqa: PLR1730 - `max` would cost a call for each
-                known[segment] = offset
-        domains[0].cut.add(first.time, gained)
+        first_track = member.first_track
+        if member.other_tracks or (note.max_time is None and not first_track.is_undeclared):
+            self._record_undeclared(member, number, note, new_offsets)
+        position = member.position
+        segment_count = len(position)
+        position.update(new_offsets)
+        if len(position) != segment_count or note.state == "finished":
+            self.segment_writers.record_writer(member, new_offsets)
+        last_offsets = self.segments.offsets
+        for segment, offset in new_offsets.items():
+            if offset > last_offsets[segment]:  # noqa: PLR1730 - `max` would cost a call for each
+                last_offsets[segment] = offset
+        domains = self.by_number
+        domains[0].cut.add(first_track.time, new_offsets)
         if member.other_tracks:
-            for other, track in enumerate(member.other_tracks, start=1):
-                domains[other].cut.add(track.time, gained)
+            for domain_number, track in enumerate(member.other_tracks, start=1):
+                domains[domain_number].cut.add(track.time, new_offsets)
 
     def _record_undeclared(
-        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
+        self, member: Member, number: int, note: Note, new_offsets: Mapping[int, int]
     ) -> None:
-        own = None if note.max_time is None else self.by_number[number].name
-        declared = note.max_times or ()
-        if len(declared) + (own is not None and own not in declared) == len(self.by_number):
+        declared_domains = set(note.max_times or ())
+        if note.max_time is not None:
+            declared_domains.add(self.by_number[number].name)
+        if len(declared_domains) == len(self.by_number):
             return
-        undeclared = [
+        undeclared_tracks = [
             (domain, track)
             for domain, track in self.list_tracks(member)
-            if not (track.is_undeclared or domain.name == own or domain.name in declared)
+            if not track.is_undeclared and domain.name not in declared_domains
         ]
-        if undeclared and member.adds_rows(note.position, gained):
-            for domain, track in undeclared:
+        if undeclared_tracks and member.adds_rows(note.position, new_offsets):
+            for domain, track in undeclared_tracks:
                 domain.record_undeclared(track)
 
     def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
@@ -235,18 +247,20 @@ class Domains:
             self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
+        """Change the state, and return whether the member returns from an exclusion or a rest."""
         is_returning = state == "live" and not member.is_active
-        excluded, was_finished = member.excluded, member.state == "finished"
+        was_removed = member.excluded == "removed"
+        was_finished = member.state == "finished"
         member.changed_served_ms = now
         member.state = state
         member.excluded = None
-        if excluded == "removed":
+        if was_removed:
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
         self._update_statuses(member)
         if was_finished and state != "finished":
-            self.segment_writers.record_writer(member, member.position, again=True)
+            self.segment_writers.record_writer(member, member.position, is_returning=True)
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
         return is_returning
@@ -259,11 +273,12 @@ class Domains:
                 domain.roster.change(track, status)
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
-        old, timeout_ms = member.track(number), self.settings.writer_timeout_ms
+        domain = self.by_number[number]
+        track = member.track(number)
         tracks = list(member.tracks)
-        tracks[number] = self.by_number[number].reset_track(old, max_time, timeout_ms)
-        member.first_track, *others = tracks
-        member.other_tracks = tuple(others)
+        tracks[number] = domain.reset_track(track, max_time, self.settings.writer_timeout_ms)
+        member.first_track = tracks[0]
+        member.other_tracks = tuple(tracks[1:])
 
     def _exclude_if_late(self, member: Member, now: int) -> None:
         if self.settings.returning_writer != "exclude" or not member.is_active:
@@ -298,7 +313,8 @@ class Domains:
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         vouches_for_more = False
         for number, domain in enumerate(self.by_number):
-            track, vouches = member.track(number), member.vouches_for(domain.name)
+            track = member.track(number)
+            vouches = member.vouches_for(domain.name)
             if vouches and not track.vouches_here:
                 self._widen(member, number)
                 vouches_for_more = True
@@ -323,19 +339,20 @@ class Domains:
     def find_overdue(self, now: int) -> dict[str, Member]:
         """Return the members that have timed out, or would once they hold back a watermark."""
         timeout_ms = self.settings.writer_timeout_ms
-        overdue_tracks = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
-        overdue = {member.writer: member for member in overdue_tracks}
+        overdue_members: dict[str, Member] = {}
+        for domain in self:
+            for member in domain.timeouts.pop_overdue(now, timeout_ms):
+                overdue_members[member.writer] = member
 
         def times_out(track: Track) -> bool:
-            return (
-                track.member.writer in overdue or track.times_out_served_ms(timeout_ms, now) <= now
-            )
+            if track.member.writer in overdue_members:
+                return True
+            return track.times_out_served_ms(timeout_ms, now) <= now
 
         for domain in self:
-            overdue |= {
-                track.member.writer: track.member for track in domain.next_to_exclude(times_out)
-            }
-        return overdue
+            for track in domain.next_to_exclude(times_out):
+                overdue_members[track.member.writer] = track.member
+        return overdue_members
 
     def is_still_overdue(self, member: Member, now: int) -> bool:
         """Return whether a member that `find_overdue` returned before has stayed silent since.
@@ -377,22 +394,24 @@ class Domains:
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Drop and return at most `limit` members that departed before `horizon`."""
-        departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
-        for member in departed:
+        departed_members = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
+        for member in departed_members:
             self.census.remove(member)
             cut_may_pass = self.segment_writers.may_pass(member)
             for domain, track in self.list_tracks(member):
                 domain.forget(track, cut_may_pass=cut_may_pass)
             # break the reference cycle
             del member.first_track, member.other_tracks
-        return departed
+        return departed_members
 
     def _can_forget(self, member: Member) -> bool:
-        pairs = list(self.list_tracks(member))
-        is_bounded = any(not (each.is_unbounded or track.is_undeclared) for each, track in pairs)
-        if is_bounded and self.segment_writers.is_needed(member):
-            return False
-        return all(domain.can_forget(track) for domain, track in pairs)
+        is_bounded = False
+        for domain, track in self.list_tracks(member):
+            if not domain.can_forget(track):
+                return False
+            if not domain.is_unbounded and not track.is_undeclared:
+                is_bounded = True
+        return not (is_bounded and self.segment_writers.is_needed(member))
 
     def finish(self, member: Member, now: int) -> None:
         if member.excluded is None and member.state == "finished":
@@ -439,26 +458,31 @@ class Domains:
                 domain.is_unbounded = True
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        old, self.settings = self.settings, settings
+        """Apply the settings, and return the writers whose lateness changed."""
+        old_settings = self.settings
+        self.settings = settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
-        changed = []
-        if (old.returning_writer, old.domains) != (settings.returning_writer, settings.domains):
-            changed = [m.writer for m in self.members.values() if self._recheck_late(m, now)]
+        changed_writers: list[str] = []
+        has_new_rule = old_settings.returning_writer != settings.returning_writer
+        if has_new_rule or old_settings.domains != settings.domains:
+            for member in self.members.values():
+                if self._recheck_late(member, now):
+                    changed_writers.append(member.writer)
         for domain in self:
             domain.requeue_timeouts(settings.writer_timeout_ms)
-        return changed
+        return changed_writers
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        before = [track.membership.status for track in member.tracks]
-        if self.settings.returning_writer == "wait" and "returned_below" in before:
+        statuses_before = [track.membership.status for track in member.tracks]
+        if self.settings.returning_writer == "wait" and "returned_below" in statuses_before:
             member.changed_served_ms = now
             for domain, track in self.list_tracks(member):
                 if track.membership.status == "returned_below":
                     domain.roster.change(track, "counted")
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
-        return before != [track.membership.status for track in member.tracks]
+        return statuses_before != [track.membership.status for track in member.tracks]
 
 
 def _is_below_lower(domain: Domain, track: Track) -> bool:
@@ -469,11 +493,20 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
     return domain.name in (note.max_times or {}) or (is_own and note.max_time is not None)
 
 
+def _find_first_time(note: Note, track: Track) -> int | None:
+    """Return the least time of the rows of a writer that has noted none, `None` for any time."""
+    if note.from_time is not None:
+        return note.from_time
+    if track.membership.from_time is not None:
+        return track.membership.from_time
+    return track.membership.vouched_to
+
+
 def _lacks_all(domain: Domain, track: Track) -> bool:
     """Return whether answers name a member without a time as missing at all times."""
-    membership, reported = track.membership, track.membership.reported
-    if track.noted is not None or membership.vouched_to is not None:
+    if track.noted is not None or track.membership.vouched_to is not None:
         return False
     if track.member.writer in domain.roster.newcomers:
         return True
-    return reported is not None and reported.from_time is None
+    absence = track.membership.reported
+    return absence is not None and absence.from_time is None

@@ -124,7 +124,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
     @property
     def vouched_to(self) -> int | None:
         """The time to which the writer vouched, if it started again since."""
-        ends = (each.to_time for each in self.spells)
+        ends = (spell.to_time for spell in self.spells)
         return next((end for end in ends if end is not None), None)
 
     def change(
@@ -140,12 +140,15 @@ class Membership(Struct, frozen=True, omit_defaults=True):
         (False, 'timed_out', None)
         """
         effect = STATUS_EFFECTS[self.status, status]
-        reason, reason_began_at = self.reason, self.began_at
+        reason = self.reason
+        reason_began_at = self.began_at
         if status == "returned_below":
             if self.exclusion is None:
-                reason, reason_began_at = status, began_at
+                reason = status
+                reason_began_at = began_at
         elif status in ABSENT_STATUSES:
-            reason, reason_began_at = status, began_at  # type: ignore[assignment]
+            reason = status
+            reason_began_at = began_at  # type: ignore[assignment]
         elif status != "counted" or reason == "narrowed":
             reason = reason_began_at = None
         return replace(
@@ -162,15 +165,15 @@ class Membership(Struct, frozen=True, omit_defaults=True):
         >>> Membership().change("timed_out", 7).report(Absence("UA", "timed_out", 7, 5), 2).reported
         ReportedAbsence(seq=2, reason='timed_out', began_at=7, last_time=5, from_time=None)
         """
-        reported = self.reported
+        reported_absence = self.reported
         if absence.reason == "removed":
-            reported = None
-        elif reported is None or absence.reason == "narrowed":
+            reported_absence = None
+        elif reported_absence is None or absence.reason == "narrowed":
             from_time = absence.from_time if isinstance(absence.from_time, int) else None
-            reported = ReportedAbsence(
+            reported_absence = ReportedAbsence(
                 seq, absence.reason, absence.began_at, absence.last_time, from_time
             )
-        return replace(self, is_unreported=False, reported=reported)
+        return replace(self, is_unreported=False, reported=reported_absence)
 
 
 ALWAYS_COUNTED = Membership()

@@ -11,6 +11,7 @@ from noted_time.rules.segments import NOT_NAMED
 from noted_time.values import (
     LEAST_TIME,
     LEAST_UNIX_MS,
+    NO_TERMS,
     NOTED_SECONDS,
     SEGMENTS_PER_POSITION,
     Beyond,
@@ -22,6 +23,9 @@ from noted_time.values import (
 )
 
 DOMAINS_NAMED = 10
+
+SECONDS_START = NOTED_SECONDS.start
+SECONDS_STOP = NOTED_SECONDS.stop
 
 EMPTY_POSITION: Mapping[int, int] = MappingProxyType({})
 
@@ -35,88 +39,104 @@ class NoteChecks:
         self._domains = domains
         self._succession = succession
 
-    def check(  # noqa: C901, PLR0911, PLR0912 - one branch for each refusal, hot path
+    def check(
         self, note: Note, member: Member | None, largest_time: int
     ) -> Refused | tuple[int, Mapping[int, int]]:
         """Refuse a note, or return its domain's number and the offsets that raise the position.
 
         A time above `largest_time` is refused, because one wrong clock would make all other writers
         late.
+
+        Two orders of the stages matter. Identity is first, because a process that lost its name
+        must learn this, whatever else is wrong. Position is last, because to admit it adds its
+        segments, and a refused note changes nothing. The other orders only decide which refusal a
+        note with several faults gets.
         """
-        domains, numbers = self._domains, self._domains.numbers
-        sequence, session = note.sequence, note.session
         if member is not None:
-            if sequence is not None and sequence < member.sequence:
-                return Refused("superseded", member.sequence)
-            current = member.session
-            if (
-                session != current.id
-                and session is not None
-                and not current.admits(
-                    session, takes_over=note.takes_over, took_over=note.took_over
-                )
-            ):
-                return Refused("fenced", current)
-        name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times
+            refusal = _check_identity(note, member)
+            if refusal is not None:
+                return refusal
+        domains = self._domains
+        name = note.domain
         if name is None:
-            name = self.find_domain(note) if time is None else domains.default
-        number = numbers.get(name)
-        if (
-            number is None
-            or (note.domains is not None and not set() < set(note.domains) <= numbers.keys())
-            or (max_times and not max_times.keys() <= numbers.keys())
-        ):
+            name = domains.default if note.time is not None else self.find_domain(note)
+        number = domains.numbers.get(name)
+        # the conditions before the next calls save most notes the call
+        has_domains = note.domains is not None or note.max_times
+        if number is None or (has_domains and self._names_unknown_domain(note)):
             return Refused("unknown_domain")
         if member is None and note.state != "live":
             return Refused("unknown_writer")
-        if (
-            (time is not None and not LEAST_TIME <= time <= largest_time)
-            or (max_time is not None and not LEAST_TIME <= max_time <= largest_time)
-            or (max_times and max(max_times.values()) > largest_time)
-            or (max_times and min(max_times.values()) < LEAST_TIME)
-        ):
+        refusal = self._check_times(note, member, number, largest_time)
+        has_terms = note.domains is not None or member is None or member.terms is not NO_TERMS
+        if refusal is None and has_terms:
+            refusal = _check_vouching(note, member, name)
+        if refusal is not None:
+            return refusal
+        return self._check_position(note, member, number)
+
+    def _names_unknown_domain(self, note: Note) -> bool:
+        numbers = self._domains.numbers
+        if note.domains is not None and not set() < set(note.domains) <= numbers.keys():
+            return True
+        return bool(note.max_times) and not note.max_times.keys() <= numbers.keys()
+
+    def _check_times(
+        self, note: Note, member: Member | None, number: int, largest_time: int
+    ) -> Refused | None:
+        time = note.time
+        max_time = note.max_time
+        if time is not None and not LEAST_TIME <= time <= largest_time:
             return _refuse_too_far_ahead(note, largest_time)
-        if (
-            time is not None
-            and time < NOTED_SECONDS.stop
-            and time >= NOTED_SECONDS.start
-            and self._is_in_seconds(member, number)
-        ):
+        if max_time is not None and not LEAST_TIME <= max_time <= largest_time:
+            return _refuse_too_far_ahead(note, largest_time)
+        if note.max_times:
+            for max_time in note.max_times.values():
+                if not LEAST_TIME <= max_time <= largest_time:
+                    return _refuse_too_far_ahead(note, largest_time)
+        if time is None or time >= SECONDS_STOP or time < SECONDS_START:
+            return None
+        if self._is_in_seconds(member, number):
             return Refused("implausible_time", None, Beyond("time", time))
-        vouched = note.domains if member is None else note.domains or member.terms.domains
-        if (
-            vouched is not None
-            and name not in vouched
-            and _is_for_one_domain(note)
-            and not _only_reports_late(note)
-        ):
-            return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
+        return None
+
+    def _check_position(
+        self, note: Note, member: Member | None, number: int
+    ) -> Refused | tuple[int, Mapping[int, int]]:
+        """Refuse a time or a position that goes back, or offsets that are too many or too large."""
         position = note.position
         if self._succession.final:  # only sealed segments imply offsets
-            beyond = self._succession.beyond_the_end(position)
-            if beyond:
-                return Refused("invalid_position", beyond)
+            offsets_beyond = self._succession.beyond_the_end(position)
+            if offsets_beyond:
+                return Refused("invalid_position", offsets_beyond)
             position = self._succession.normalise(position)
-        known = EMPTY_POSITION
+        noted_position = EMPTY_POSITION
         if member is not None:
-            known = member.position
-            last = member.other_tracks[number - 1].time if number else member.first_track.time
-            if time is not None and time < last and member.excluded != "removed":
-                return Refused("invalid_time", last)
-        limit, jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
-        if len(known) + len(position) > limit and len(known.keys() | position.keys()) > limit:
-            return Refused("too_many_segments", limit)
+            noted_position = member.position
+            last_time = member.other_tracks[number - 1].time if number else member.first_track.time
+            if note.time is not None and note.time < last_time and member.excluded != "removed":
+                return Refused("invalid_time", last_time)
+        if (
+            len(noted_position) + len(position) > SEGMENTS_PER_POSITION
+            and len(noted_position.keys() | position.keys()) > SEGMENTS_PER_POSITION
+        ):
+            return Refused("too_many_segments", SEGMENTS_PER_POSITION)
+        max_jump = self._domains.segments.max_jump
         for segment, offset in position.items():
-            if not 0 < offset - known.get(segment, NOT_NAMED) <= jump:
-                behind = find_behind(position, known)
-                if behind:
-                    return Refused("invalid_position", behind)
-                position = find_gained(position, known)
-                refusal = domains.segments.admit(position)
-                if refusal is not None:
-                    return refusal
-                break
+            if not 0 < offset - noted_position.get(segment, NOT_NAMED) <= max_jump:
+                return self._check_offsets(number, position, noted_position)
         return number, position
+
+    def _check_offsets(
+        self, number: int, position: Mapping[int, int], noted_position: Mapping[int, int]
+    ) -> Refused | tuple[int, Mapping[int, int]]:
+        """Check a position of which an offset does not rise, jumps far, or is of a new segment."""
+        offsets_behind = find_behind(position, noted_position)
+        if offsets_behind:
+            return Refused("invalid_position", offsets_behind)
+        new_offsets = find_gained(position, noted_position)
+        refusal = self._domains.segments.admit(new_offsets)
+        return (number, new_offsets) if refusal is None else refusal
 
     def _is_in_seconds(self, member: Member | None, number: int) -> bool:
         """Return whether a time that looks like seconds belongs to a stream of Unix ms.
@@ -126,10 +146,10 @@ class NoteChecks:
         domains = self._domains
         if not domains.settings.are_unix_ms:
             return False
-        known = domains.by_number[number].lower
+        latest_time = domains.by_number[number].lower
         if member is not None:
-            known = max(known, member.track(number).time)
-        return known == BEFORE_ALL_TIME or known > LEAST_UNIX_MS
+            latest_time = max(latest_time, member.track(number).time)
+        return latest_time == BEFORE_ALL_TIME or latest_time > LEAST_UNIX_MS
 
     def find_domain(self, note: Note) -> str:
         default = self._domains.default
@@ -137,6 +157,29 @@ class NoteChecks:
             return default if note.domain is None else note.domain
         # joining, idle and finished apply to all domains
         return default if default in self._domains.numbers else self._domains.settings.domains[0]
+
+
+def _check_identity(note: Note, member: Member) -> Refused | None:
+    sequence = note.sequence
+    if sequence is not None and sequence < member.sequence:
+        return Refused("superseded", member.sequence)
+    session = note.session
+    if session is None or session == member.session.id:
+        return None
+    if member.session.admits(session, takes_over=note.takes_over, took_over=note.took_over):
+        return None
+    return Refused("fenced", member.session)
+
+
+def _check_vouching(note: Note, member: Member | None, name: str) -> Refused | None:
+    vouched_domains = note.domains
+    if member is not None and not vouched_domains:
+        vouched_domains = member.terms.domains
+    if vouched_domains is None or name in vouched_domains:
+        return None
+    if _is_for_one_domain(note) and not _only_reports_late(note):
+        return Refused("not_vouched", tuple(vouched_domains)[:DOMAINS_NAMED])
+    return None
 
 
 def _is_for_one_domain(note: Note) -> bool:
@@ -149,11 +192,10 @@ def _only_reports_late(note: Note) -> bool:
 
 
 def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:
-    times = [("time", note.time), ("max_time", note.max_time)]
-    times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]
-    beyond = (
-        Beyond(field, time)
-        for field, time in times
-        if time is not None and not LEAST_TIME <= time <= largest_time
-    )
-    return Refused("too_far_ahead", largest_time, next(beyond))
+    times = {"time": note.time, "max_time": note.max_time}
+    for name, max_time in (note.max_times or {}).items():
+        times[f"max_times.{name}"] = max_time
+    for field, time in times.items():
+        if time is not None and not LEAST_TIME <= time <= largest_time:
+            return Refused("too_far_ahead", largest_time, Beyond(field, time))
+    raise AssertionError(note)

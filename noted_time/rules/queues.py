@@ -72,9 +72,9 @@ class TimeQueue(Generic[Item]):
         self._items[time].remove(item)
 
     def iter_before(self, time: int) -> Iterator[Item]:
-        for each in self._times:
-            if each < time:
-                yield from self._items[each]
+        for queued_time in self._times:
+            if queued_time < time:
+                yield from self._items[queued_time]
 
     def __bool__(self) -> bool:
         return bool(self._times)
@@ -104,7 +104,8 @@ class Ahead(TimeQueue["Track"]):
         for _ in range(BATCH_SIZE):
             if not self._times:
                 return True
-            time, tracks = self._times[0], self._items[self._times[0]]
+            time = self._times[0]
+            tracks = self._items[self._times[0]]
             if time <= lower:
                 return False
             if not tracks:
@@ -122,12 +123,12 @@ class Ahead(TimeQueue["Track"]):
 
     def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
         """Return the members at times before the first failure of `condition`, and its time."""
-        skipped: list[Track] = []
-        while (first := self.first_time()) is not None and condition(self.peek()[-1]):
-            skipped.append(self.peek().pop())
-        for track in skipped:
+        skipped_tracks: list[Track] = []
+        while (first_time := self.first_time()) is not None and condition(self.peek()[-1]):
+            skipped_tracks.append(self.peek().pop())
+        for track in skipped_tracks:
             self.push(track.time, track)
-        return [track for track in skipped if track.time != first], first
+        return [track for track in skipped_tracks if track.time != first_time], first_time
 
 
 class Timeouts:
@@ -192,16 +193,16 @@ class Departures:
     def pop_forgettable(
         self, before: int, can_forget: Callable[[Member], bool], limit: int
     ) -> list[Member]:
-        departed: list[Member] = []
-        kept: list[Member] = []
-        while self._queue.has_before(before) and len(departed) < limit:
+        departed_members: list[Member] = []
+        kept_members: list[Member] = []
+        while self._queue.has_before(before) and len(departed_members) < limit:
             member = self._queue.peek().pop()
             if not self._queue.peek():
                 self._queue.pop()
             member.is_queued_as_departed = False
             if member.has_left:
                 is_kept = member.silent_served_ms >= before or not can_forget(member)
-                (kept if is_kept else departed).append(member)
-        for member in kept:
+                (kept_members if is_kept else departed_members).append(member)
+        for member in kept_members:
             self.add(member)
-        return departed
+        return departed_members

@@ -76,7 +76,7 @@ class Named(NamedTuple):
     returned_writers: tuple[str, ...] = ()
 
     def list_removed(self) -> list[str]:
-        return [each.writer for each in self.absences if each.reason == "removed"]
+        return [absence.writer for absence in self.absences if absence.reason == "removed"]
 
 
 NO_WRITERS = Named()
@@ -92,15 +92,17 @@ def merge_named(parts: Iterable[Named]) -> Named:
     """
     lower = BEFORE_ALL_TIME
     absences: list[Absence] = []
-    joined: list[Absence] = []
+    joined_absences: list[Absence] = []
     returned_writers: list[str] = []
     for part in parts:
         lower = part.lower
         absences += part.absences
-        joined += part.joined
+        joined_absences += part.joined
         returned_writers += part.returned_writers
-    by_writer = sorted(absences, key=attrgetter("writer"))
-    return Named(lower, tuple(by_writer), tuple(joined), tuple(sorted(returned_writers)))
+    sorted_absences = sorted(absences, key=attrgetter("writer"))
+    return Named(
+        lower, tuple(sorted_absences), tuple(joined_absences), tuple(sorted(returned_writers))
+    )
 
 
 def choose_excluded(writers: Sequence[str]) -> tuple[tuple[str, ...], int | UnsetType]:
@@ -120,51 +122,54 @@ class Naming:
         roster: Roster,
         lower: int,
         cut: StreamCut,
-        returned: list[Track],
-        newcomers: list[Track],
-        absent: list[Track],
+        returned_tracks: list[Track],
+        newcomer_tracks: list[Track],
+        absent_tracks: list[Track],
     ) -> None:
         self.lower = lower
         self.cut = cut
-        self._absent = absent
-        self.remaining = len(returned) + len(newcomers) + len(absent)
+        self._absent = absent_tracks
+        self.remaining = len(returned_tracks) + len(newcomer_tracks) + len(absent_tracks)
         self.has_removed = False
         self._roster = roster
         self._returned_writers: list[str] = []
         self._joined: list[Absence] = []
         self._absences: list[Absence] = []
-        self._tracks = self._name(returned, newcomers, absent)
+        self._tracks = self._name(returned_tracks, newcomer_tracks, absent_tracks)
 
-    def take(self, most: int = MAX_INT64, *, is_last: bool = True) -> Named:
+    def take(self, limit: int = MAX_INT64, *, is_last: bool = True) -> Named:
         """Name at most so many writers. Unless these are the last ones, their rows may wait."""
-        for track in islice(self._tracks, most):
+        for track in islice(self._tracks, limit):
             self.remaining -= 1
             if not is_last:
                 self._roster.postpone_row(track)
-        named = Named(
+        named_writers = Named(
             self.lower,
             tuple(sorted(self._absences, key=attrgetter("writer"))),
             tuple(self._joined),
             tuple(self._returned_writers),
         )
-        self._absences, self._joined, self._returned_writers = [], [], []
-        return named
+        self._absences = []
+        self._joined = []
+        self._returned_writers = []
+        return named_writers
 
     def list_excluded(self) -> tuple[tuple[str, ...], int | UnsetType]:
         return choose_excluded(sorted(track.member.writer for track in self._absent))
 
     def _name(
-        self, returned: list[Track], newcomers: list[Track], absent: list[Track]
+        self, returned_tracks: list[Track], newcomer_tracks: list[Track], absent_tracks: list[Track]
     ) -> Iterator[Track]:
-        roster, cut = self._roster, self.cut.offsets
+        roster = self._roster
+        cut = self.cut.offsets
         last_lower = roster.last.lower if roster.last else None
-        for track in returned:
+        for track in returned_tracks:
             self._returned_writers.append(roster.name_returned(track))
             yield track
-        for track in newcomers:
+        for track in newcomer_tracks:
             self._joined += roster.name_joined(track)
             yield track
-        for track in absent:
+        for track in absent_tracks:
             absence = absence_of(track, last_lower)
             roster.report_absence(track, absence, self.lower, cut)
             self._absences.append(absence)
@@ -250,8 +255,10 @@ class Roster:
         if member.excluded is None and member.state == "live":
             return ALWAYS_COUNTED
         if member.excluded is None and member.state == "finished":
-            declared = self.declared_served_ms
-            has_counted = declared is None or member.changed_served_ms > declared
+            declared_served_ms = self.declared_served_ms
+            has_counted = (
+                declared_served_ms is None or member.changed_served_ms > declared_served_ms
+            )
             return ALWAYS_FINISHED if has_counted else NOT_JOINED
         has_timed_out = member.excluded is not None and member.excluded != "removed"
         if has_timed_out and member.state == "live" and self.last is None:
@@ -270,11 +277,11 @@ class Roster:
         """
         writer = track.member.writer
         if writer in self.forgotten:
-            reported = self.forgotten.pop(writer)
+            reported_absence = self.forgotten.pop(writer)
         else:
-            reported = self.find_recorded(writer)
-        if reported is not None:
-            self._keep(track, replace(track.membership, reported=reported))
+            reported_absence = self.find_recorded(writer)
+        if reported_absence is not None:
+            self._keep(track, replace(track.membership, reported=reported_absence))
         elif self.last is not None:
             self._add_newcomer(track, None)
 
@@ -288,8 +295,8 @@ class Roster:
     def _add_newcomer(self, track: Track, widened_at: int | None) -> None:
         seq = self.last.seq if self.last else 0
         self.newcomers[track.member.writer] = track
-        changed = replace(track.membership, joined_after_seq=seq, widened_at=widened_at)
-        self._keep(track, changed)
+        membership = replace(track.membership, joined_after_seq=seq, widened_at=widened_at)
+        self._keep(track, membership)
 
     def declare(self, track: Track) -> None:
         """Add a member of a stream to which the domain is added."""
@@ -314,7 +321,8 @@ class Roster:
     def _describe_newcomers(self, tracks: Iterable[Track]) -> Iterator[Absence]:
         had_forgotten = self.forgotten_lower is not None  # a forgotten member may have had its name
         for track in tracks:
-            member, widened_at = track.member, track.membership.widened_at
+            member = track.member
+            widened_at = track.membership.widened_at
             if not member.vouches_for(self.domain):
                 continue
             reason: MissingReason = "not_joined"
@@ -335,7 +343,8 @@ class Roster:
         If a member finished and the last cut covers its position, this begins with the last mark.
         If it was removed, it ends at the last mark, because its times do not count.
         """
-        member, last = track.member, self.last
+        member = track.member
+        last = self.last
         spells = track.membership.spells
         is_finished = track.membership.status == "finished"
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
@@ -345,25 +354,27 @@ class Roster:
         if spells and spells[-1].to_time is None:
             return
         if self._goes_on(track):
-            new = Spell(spells[-1].from_seq)
+            new_spell = Spell(spells[-1].from_seq)
         elif last is None:
-            (new,) = FROM_FIRST_MARK
+            (new_spell,) = FROM_FIRST_MARK
         elif is_finished and member.has_written and reaches(last.cut.offsets, member.position):
-            new = Spell(last.seq)
+            new_spell = Spell(last.seq)
         else:
-            new = Spell(last.seq + 1)
-        is_within = bool(spells) and spells[-1].from_seq >= new.from_seq
-        self._set_spells(track, (new,) if is_within else (*spells[-1:], new))
+            new_spell = Spell(last.seq + 1)
+        is_within = bool(spells) and spells[-1].from_seq >= new_spell.from_seq
+        self._set_spells(track, (new_spell,) if is_within else (*spells[-1:], new_spell))
 
     def _end_spell(self, track: Track) -> None:
-        spells, last = track.membership.spells, self.last
-        from_seq, to_time = spells[-1].from_seq, min(track.time, spells[-1].end)
+        spells = track.membership.spells
+        last = self.last
+        from_seq = spells[-1].from_seq
+        to_time = min(track.time, spells[-1].end)
         is_empty = track.noted is None
         if track.member.excluded == "removed":
             to_time = min(to_time, self.lower)
             is_empty = is_empty or last is None or from_seq > last.seq
-        ended = () if is_empty else (Spell(from_seq, to_time),)
-        self._set_spells(track, spells[:-1] + ended)
+        ended_spells = () if is_empty else (Spell(from_seq, to_time),)
+        self._set_spells(track, spells[:-1] + ended_spells)
 
     def _goes_on(self, track: Track) -> bool:
         """Return whether a member that had timed out returns before a mark has passed it."""
@@ -390,7 +401,8 @@ class Roster:
 
     def remove(self, track: Track, unix_ms: int) -> None:
         """Exclude a member as an operator asks, which may be a mistake."""
-        membership, removed_spell = track.membership, None
+        membership = track.membership
+        removed_spell = None
         if track.is_counted and track.noted is not None and membership.spells:
             removed_spell = Spell(membership.spells[-1].from_seq, track.time)
         self._keep(track, replace(membership, removed_spell=removed_spell))
@@ -401,14 +413,17 @@ class Roster:
 
         This needs that all marks since are at or below the former time.
         """
-        membership, former = track.membership, track.membership.removed_spell
-        changed = replace(membership, removed_spell=None)
-        if former is not None and time >= former.end and self.lower <= former.end:
-            track.time = former.end
+        membership = track.membership
+        former_spell = track.membership.removed_spell
+        changed_membership = replace(membership, removed_spell=None)
+        if former_spell is not None and time >= former_spell.end and self.lower <= former_spell.end:
+            track.time = former_spell.end
             # an idle writer vouches for its time, and for none beyond
             to_time = time if membership.status == "idle" else None
-            changed = replace(changed, spells=(Spell(former.from_seq, to_time),))
-        self._keep(track, changed)
+            changed_membership = replace(
+                changed_membership, spells=(Spell(former_spell.from_seq, to_time),)
+            )
+        self._keep(track, changed_membership)
 
     def list_spells(self, track: Track, from_seq: int = 0) -> tuple[Spell, ...]:
         """Return the member's spells, and one that its first note stated with `from_time`.
@@ -416,15 +431,17 @@ class Roster:
         The member has no rows before this time, so marks before it joined lack none. Mark
         `from_seq` has the rows of forgotten writers. One of them may have had its name.
         """
-        membership, member = track.membership, track.member
-        spells, from_time = membership.spells, membership.from_time
+        membership = track.membership
+        member = track.member
+        spells = membership.spells
+        from_time = membership.from_time
         is_counted_later = bool(spells) and spells[0].from_seq > from_seq
         is_out = member.excluded == "removed" or not track.vouches_here
         if from_time is None or is_out or not is_counted_later:
             return spells
-        late: LateRows | None = (member.late_rows or {}).get(self.domain)
-        times = (from_time, membership.first_time, late.min_time if late else None)
-        return (*spells, Spell(from_seq, min(time for time in times if time is not None)))
+        late_rows: LateRows | None = (member.late_rows or {}).get(self.domain)
+        first_times = (from_time, membership.first_time, late_rows.min_time if late_rows else None)
+        return (*spells, Spell(from_seq, min(time for time in first_times if time is not None)))
 
     def _queue(self, track: Track) -> None:
         is_removed = track.member.excluded == "removed"
@@ -459,7 +476,9 @@ class Roster:
 
     def list_reported(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would report."""
-        return (each for each in self._unreported.iter_before(lower) if self._is_due(each, lower))
+        return (
+            track for track in self._unreported.iter_before(lower) if self._is_due(track, lower)
+        )
 
     def may_name_more_than(self, count: int) -> bool:
         """Return whether the next mark may have to name more writers."""
@@ -471,9 +490,9 @@ class Roster:
         The roster must not change until `Naming` has named all. Who joined before the last mark of
         a sealed stream stays a newcomer: no mark counts it.
         """
-        returned = self._take_returned(lower)
-        newcomers = [*self.newcomers.values()]
-        absent = self._take_absent(lower)
+        returned_tracks = self._take_returned(lower)
+        newcomer_tracks = [*self.newcomers.values()]
+        absent_tracks = self._take_absent(lower)
         if not self.is_sealed:
             self.unpublished |= {
                 writer: track
@@ -481,32 +500,33 @@ class Roster:
                 if track.member.vouches_for(self.domain)
             }
             self.newcomers.clear()
-        return Naming(self, lower, cut, returned, newcomers, absent)
+        return Naming(self, lower, cut, returned_tracks, newcomer_tracks, absent_tracks)
 
     def _take_returned(self, lower: int) -> list[Track]:
-        returning, self._returning = self._returning, {}
+        returning_tracks = self._returning
+        self._returning = {}
         return [
-            returning[writer]
-            for writer in sorted(returning)
-            if not returning[writer].is_missing_at(lower)
+            returning_tracks[writer]
+            for writer in sorted(returning_tracks)
+            if not returning_tracks[writer].is_missing_at(lower)
         ]
 
     def _take_absent(self, lower: int) -> list[Track]:
         """Return whom a mark at `lower` has to name, by name, and those removed last."""
-        absent: dict[str, Track] = {}
-        later: list[Track] = []
+        absent_tracks: dict[str, Track] = {}
+        later_tracks: list[Track] = []
         while self._unreported.has_before(lower):
             for track in self._unreported.pop():
                 track.is_queued_as_absent = False
                 self._queued_count -= 1
                 if self._is_due(track, lower):
-                    absent[track.member.writer] = track
+                    absent_tracks[track.member.writer] = track
                 elif track.membership.is_unreported:
-                    later.append(track)
-        for track in later:
+                    later_tracks.append(track)
+        for track in later_tracks:
             self._queue(track)
-        by_writer = [absent[writer] for writer in sorted(absent)]
-        return sorted(by_writer, key=lambda track: track.member.excluded == "removed")
+        sorted_tracks = [absent_tracks[writer] for writer in sorted(absent_tracks)]
+        return sorted(sorted_tracks, key=lambda track: track.member.excluded == "removed")
 
     def name_returned(self, track: Track) -> str:
         self._keep(track, replace(track.membership, reported=None))
@@ -514,15 +534,16 @@ class Roster:
 
     def name_joined(self, track: Track) -> Iterator[Absence]:
         """Yield the newcomer as the ledger's entry of the next mark names it."""
-        for each in self._describe_newcomers((track,)):
-            yield replace(each, position=NO_OFFSETS, from_time=None)
+        for absence in self._describe_newcomers((track,)):
+            yield replace(absence, position=NO_OFFSETS, from_time=None)
 
     def postpone_row(self, track: Track) -> None:
         """Let the row of a named member be stored after the mark that names it.
 
         A restart completes the row from the ledger. This needs a row, and no removal.
         """
-        membership, writer = track.membership, track.member.writer
+        membership = track.membership
+        writer = track.member.writer
         is_removed = membership.status == "removed" or membership.removed_spell is not None
         if writer in self.unstored and track.stored is not None and not is_removed:
             self.unstored.discard(writer)
@@ -546,15 +567,16 @@ class Roster:
         self._keep(track, membership)
 
     def forget(self, track: Track) -> None:
-        writer, reported = track.member.writer, track.membership.reported
+        writer = track.member.writer
+        reported_absence = track.membership.reported
         self.newcomers.pop(writer, None)
         self.unstored.discard(writer)
         self.postponed.pop(writer, None)
         self.forgotten_lower = self.last.lower if self.last else None
-        if reported == self.find_recorded(writer):
+        if reported_absence == self.find_recorded(writer):
             self.missing.discard(writer)
         else:
-            self.forgotten[writer] = reported
+            self.forgotten[writer] = reported_absence
 
     def add_forgotten(self, absences: Mapping[str, ReportedAbsence]) -> None:
         """Add the missing writers that have been forgotten, after a restart."""
@@ -591,7 +613,9 @@ def find_nothing(_writer: str) -> None:
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
-    member, time, membership = track.member, track.noted, track.membership
+    member = track.member
+    time = track.noted
+    membership = track.membership
     from_time = time
     if time is None and member.heard_at is not None:
         from_time = last_lower

@@ -31,9 +31,9 @@ class RunningCut:
 
     __slots__ = ("_limit", "_lower", "_passed", "_size", "_times", "_waiting")
 
-    def __init__(self, lower: int, passed: StreamCut | None = None) -> None:
+    def __init__(self, lower: int, passed_cut: StreamCut | None = None) -> None:
         self._lower = lower
-        self._passed = dict(passed.offsets) if passed else {}
+        self._passed = dict(passed_cut.offsets) if passed_cut else {}
         self._times: list[int] = []
         self._waiting: dict[int, dict[int, int]] = {}
         self._size = 0
@@ -44,17 +44,17 @@ class RunningCut:
         if after < self._lower:
             join_into(self._passed, position)
             return
-        waiting = self._waiting.get(after)
-        if waiting is None:
+        waiting_position = self._waiting.get(after)
+        if waiting_position is None:
             self._waiting[after] = dict(position)
             heappush(self._times, after)
             self._size += len(position)
         else:
-            before = len(waiting)
+            size_before = len(waiting_position)
             for segment, offset in position.items():  # a call is slower
-                if offset > waiting.get(segment, -1):
-                    waiting[segment] = offset
-            self._size += len(waiting) - before
+                if offset > waiting_position.get(segment, -1):
+                    waiting_position[segment] = offset
+            self._size += len(waiting_position) - size_before
         if self._size > self._limit:
             self._thin()
 
@@ -70,15 +70,17 @@ class RunningCut:
         return StreamCut(dict(self._passed))
 
     def _pass_many(self, lower: int) -> None:
-        passed, later = self._passed, {}
+        passed_position = self._passed
+        later_positions = {}
         for after, position in self._waiting.items():
             if after >= lower:
-                later[after] = position
+                later_positions[after] = position
                 continue
             for segment, offset in position.items():
-                if offset > passed.get(segment, -1):
-                    passed[segment] = offset
-        self._waiting, self._times = later, sorted(later)
+                if offset > passed_position.get(segment, -1):
+                    passed_position[segment] = offset
+        self._waiting = later_positions
+        self._times = sorted(later_positions)
         self._size = self._count_waiting()
 
     def preview(self, lower: int) -> StreamCut:
@@ -99,17 +101,19 @@ class RunningCut:
 
         This is sound, because a cut may be larger than necessary.
         """
-        kept: dict[int, dict[int, int]] = {}
-        joined, brought = dict[int, int](), 0
+        kept_positions: dict[int, dict[int, int]] = {}
+        joined_position = dict[int, int]()
+        joined_count = 0
         for after in sorted(self._waiting):
             position = self._waiting[after]
-            if brought >= 2 * len(joined):
-                joined = kept[after] = position
-                brought = len(position)
+            if joined_count >= 2 * len(joined_position):
+                joined_position = kept_positions[after] = position
+                joined_count = len(position)
                 continue
-            brought += len(position)
-            join_into(joined, position)
-        self._waiting, self._times = kept, list(kept)
+            joined_count += len(position)
+            join_into(joined_position, position)
+        self._waiting = kept_positions
+        self._times = list(kept_positions)
         self._size = self._count_waiting()
         self._limit = max(OFFSETS_KEPT, 2 * self._size)
 

@@ -13,18 +13,20 @@ def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> 
     members = domains.members.values()
     domains.segments.scale(event, succession, members)
     for segment in event.created:
-        implied = succession.normalise({segment: 0})
+        implied_offsets = succession.normalise({segment: 0})
         for member in members:
             if segment in member.position:
-                _complete_predecessors(domains, member, implied)
+                _complete_predecessors(domains, member, implied_offsets)
         for domain in domains:
-            domain.cut.complete(implied, frozenset((segment,)))
+            domain.cut.complete(implied_offsets, frozenset((segment,)))
 
 
-def _complete_predecessors(domains: Domains, member: Member, implied: Mapping[int, int]) -> None:
-    gained = find_gained(implied, member.position)
-    if member.adds_rows((), gained):
+def _complete_predecessors(
+    domains: Domains, member: Member, implied_offsets: Mapping[int, int]
+) -> None:
+    new_offsets = find_gained(implied_offsets, member.position)
+    if member.adds_rows((), new_offsets):
         for domain, track in domains.list_tracks(member):
             domain.record_undeclared(track)
-    member.position.update(gained)
-    domains.segment_writers.record_writer(member, gained)
+    member.position.update(new_offsets)
+    domains.segment_writers.record_writer(member, new_offsets)

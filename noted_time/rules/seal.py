@@ -76,32 +76,38 @@ def seal(
 
     Raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain` without a change.
     """
-    known: dict[int, int] = {}
+    known_offsets: dict[int, int] = {}
     for domain in domains:
-        join_into(known, domain.last.cut.offsets if domain.last else {})
-    members, never_noted = list(domains.members.values()), list[str]()
+        join_into(known_offsets, domain.last.cut.offsets if domain.last else {})
+    members = list(domains.members.values())
+    never_noted = list[str]()
     for batch in split_slices(members):
         for member in batch:
-            join_into(known, member.position)
-        never_noted += [m.writer for m in batch if all(each.noted is None for each in m.tracks)]
+            join_into(known_offsets, member.position)
+        never_noted += [
+            member.writer for member in batch if all(track.noted is None for track in member.tracks)
+        ]
         yield
-    known = dict(succession.normalise(known))
-    final_cut = _find_final_cut(known, succession, request.cut)
+    known_offsets = dict(succession.normalise(known_offsets))
+    final_cut = _find_final_cut(known_offsets, succession, request.cut)
     times = _find_final_times(domains, request.final_times, final_cut)
-    is_beyond = not StreamCut(known).reaches(StreamCut(final_cut))
+    is_beyond = not StreamCut(known_offsets).reaches(StreamCut(final_cut))
     for number, domain in enumerate(domains):
         roster = domain.roster
         roster.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            named = yield from _name_all(domain, lower, final_cut)
-            tracks = [each.track(number) for each in members]
-            sealed = yield from _report_sealed(roster, tracks, lower, final_cut, written_at)
-            roster.named = _add_sealed(named, sealed)
+            named_writers = yield from _name_all(domain, lower, final_cut)
+            tracks = [member.track(number) for member in members]
+            sealed_absences = yield from _report_sealed(
+                roster, tracks, lower, final_cut, written_at
+            )
+            roster.named = _add_sealed(named_writers, sealed_absences)
             domain.last_writer = None
             roster.last = _build_last_mark(domain, lower, final_cut, written_at)
-            domain.lower, domain.moved_at = lower, now
+            domain.lower = lower
+            domain.moved_at = now
     for batch in split_slices(members):
         for member in batch:
             domains.finish(member, now)
@@ -110,44 +116,45 @@ def seal(
 
 
 def _find_final_cut(
-    known: Mapping[int, int], succession: Succession, requested: Mapping[int, int]
+    known_offsets: Mapping[int, int], succession: Succession, requested_cut: Mapping[int, int]
 ) -> dict[int, int]:
-    cut = succession.normalise(requested)
-    behind, beyond = find_behind(cut, known), succession.beyond_the_end(cut)
-    if behind or beyond:
-        raise InvalidCut(behind, beyond)
-    final_cut = dict(known)
+    cut = succession.normalise(requested_cut)
+    offsets_behind = find_behind(cut, known_offsets)
+    offsets_beyond = succession.beyond_the_end(cut)
+    if offsets_behind or offsets_beyond:
+        raise InvalidCut(offsets_behind, offsets_beyond)
+    final_cut = dict(known_offsets)
     join_into(final_cut, cut)
     return final_cut
 
 
 def _find_final_times(
-    domains: Domains, requested: Mapping[str, int], final_cut: Mapping[int, int]
+    domains: Domains, requested_times: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
     names = [domain.name for domain in domains]
-    for name in requested:
+    for name in requested_times:
         if name not in names:
             raise UnknownDomain(name, names)
     return {
-        domain.name: _find_final_time(domain, requested.get(domain.name), final_cut)
+        domain.name: _find_final_time(domain, requested_times.get(domain.name), final_cut)
         for domain in domains
     }
 
 
 def _find_final_time(
-    domain: Domain, requested: int | None, final_cut: Mapping[int, int]
+    domain: Domain, requested_time: int | None, final_cut: Mapping[int, int]
 ) -> int | None:
     """Return a lower above all event times and the last lower, `None` if the last mark suffices."""
-    if requested is not None:
-        if not LEAST_TIME <= requested <= LARGEST_TIME or requested <= domain.lower:
+    if requested_time is not None:
+        if not LEAST_TIME <= requested_time <= LARGEST_TIME or requested_time <= domain.lower:
             raise InvalidFinalTime(
-                domain.name, requested, domain.last.lower if domain.last else None
+                domain.name, requested_time, domain.last.lower if domain.last else None
             )
-        return requested
+        return requested_time
     upper = domain.find_next_upper()
-    computed = min(upper + 1, LARGEST_TIME)
-    if upper != BEFORE_ALL_TIME and computed > domain.lower:
-        return computed
+    computed_time = min(upper + 1, LARGEST_TIME)
+    if upper != BEFORE_ALL_TIME and computed_time > domain.lower:
+        return computed_time
     if domain.last is None:
         return 0
     has_all = reaches(domain.last.cut.offsets, final_cut)
@@ -158,15 +165,15 @@ def _build_last_mark(
     domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Mark:
     upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
-    writers = [each.writer for each in domain.roster.named.absences]
-    excluded, excluded_count = choose_excluded(writers)
+    writers = [absence.writer for absence in domain.roster.named.absences]
+    excluded_writers, excluded_count = choose_excluded(writers)
     return Mark(
         seq=domain.last.seq + 1 if domain.last else 1,
         lower=lower,
         upper=upper,
         cut=StreamCut(final_cut),
         written_at=written_at,
-        excluded=excluded,
+        excluded=excluded_writers,
         upper_is_bound=domain.is_bound(final_cut),
         final=True,
         excluded_count=excluded_count,
@@ -175,19 +182,19 @@ def _build_last_mark(
 
 def _name_all(domain: Domain, lower: int, final_cut: Mapping[int, int]) -> Slices[Named]:
     naming = domain.roster.begin_naming(lower, StreamCut(final_cut))
-    named = []
+    named_parts = []
     while naming.remaining:
-        named.append(naming.take(SLICE_SIZE))
+        named_parts.append(naming.take(SLICE_SIZE))
         yield
     domain.end_removed_times(naming)
-    return merge_named(named)
+    return merge_named(named_parts)
 
 
-def _add_sealed(named: Named, sealed: Iterable[Absence]) -> Named:
-    absences = {each.writer: each for each in named.absences}
-    for each in sealed:
-        absences.setdefault(each.writer, each)
-    return named._replace(absences=tuple(absences[writer] for writer in sorted(absences)))
+def _add_sealed(named_writers: Named, sealed_absences: Iterable[Absence]) -> Named:
+    absences = {absence.writer: absence for absence in named_writers.absences}
+    for absence in sealed_absences:
+        absences.setdefault(absence.writer, absence)
+    return named_writers._replace(absences=tuple(absences[writer] for writer in sorted(absences)))
 
 
 def _report_sealed(
@@ -200,11 +207,11 @@ def _report_sealed(
         for track in batch:
             is_live = track.is_counted or track.membership.status == "returned_below"
             if is_live and track.noted is None:
-                sealed = replace(
+                absence = replace(
                     absence_of(track, last_lower), reason="sealed", began_at=written_at
                 )
                 roster.change(track, "sealed", written_at)
-                roster.report_absence(track, sealed, lower, final_cut)
-                absences.append(sealed)
+                roster.report_absence(track, absence, lower, final_cut)
+                absences.append(absence)
         yield
     return absences

@@ -62,33 +62,38 @@ class KnownSegments:
         jump = settings.max_offset_jump
         self.max_jump = ANY_JUMP if jump is None else jump
 
-    def admit(self, gained: Mapping[int, int]) -> Refused | None:
-        known, jump = self.offsets, self.max_jump
-        beyond = {}
-        for segment, offset in gained.items():
-            last = known.get(segment, -1)
-            largest = last + jump if last >= 0 else max(jump, LARGEST_FIRST_OFFSET)
-            if offset > largest:
-                beyond[segment] = largest
-        if beyond:
-            return Refused("implausible_position", beyond)
-        if not self._add(gained.keys()):
+    def admit(self, new_offsets: Mapping[int, int]) -> Refused | None:
+        last_offsets = self.offsets
+        max_jump = self.max_jump
+        largest_offsets = {}
+        for segment, offset in new_offsets.items():
+            last_offset = last_offsets.get(segment, -1)
+            largest_offset = (
+                last_offset + max_jump if last_offset >= 0 else max(max_jump, LARGEST_FIRST_OFFSET)
+            )
+            if offset > largest_offset:
+                largest_offsets[segment] = largest_offset
+        if largest_offsets:
+            return Refused("implausible_position", largest_offsets)
+        if not self._add(new_offsets.keys()):
             return Refused("too_many_segments", self.max_segments)
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
-        known = self.offsets.keys()
-        succession.check(event, known)
+        known_segments = self.offsets.keys()
+        succession.check(event, known_segments)
         for member in members:
             for segment, offset in event.sealed.items():
-                noted = member.position.get(segment, 0)
-                if noted > offset:
-                    reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
+                noted_offset = member.position.get(segment, 0)
+                if noted_offset > offset:
+                    reason = (
+                        f"sealed at {offset}, but writer {member.writer!r} noted {noted_offset}"
+                    )
                     raise InvalidScale(segment, reason)
         if not self._add(event.created.keys()):
             raise TooManySegments(self.max_segments)
         self.join(event.sealed)
-        succession.scale(event, known)
+        succession.scale(event, known_segments)
 
     def join(self, position: Mapping[int, int]) -> None:
         join_into(self.offsets, position)
@@ -97,17 +102,20 @@ class KnownSegments:
         self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]
     ) -> None:
         """Stop counting the sealed segments below all `cuts`, the first kept marks."""
-        firsts = list(cuts)
+        first_cuts = list(cuts)
         self._not_counted = sum(
-            all(cut and cut.get(segment, 0) >= offset for cut in firsts)
+            all(cut and cut.get(segment, 0) >= offset for cut in first_cuts)
             for segment, offset in final.items()
         )
 
     def _add(self, segments: AbstractSet[int]) -> bool:
-        new = segments - self.offsets.keys()
-        if new and len(self.offsets) - self._not_counted + len(new) > self.max_segments:
+        new_segments = segments - self.offsets.keys()
+        if (
+            new_segments
+            and len(self.offsets) - self._not_counted + len(new_segments) > self.max_segments
+        ):
             return False
-        self.offsets |= dict.fromkeys(new, -1)
+        self.offsets |= dict.fromkeys(new_segments, -1)
         return True
 
 
@@ -129,24 +137,25 @@ class SegmentWriters:
             self.record_writer(Member("", "finished", position=dict(cut)), cut)
 
     def record_writer(
-        self, member: Member, segments: Iterable[int], *, again: bool = False
+        self, member: Member, segments: Iterable[int], *, is_returning: bool = False
     ) -> None:
         for segment in segments:
             writer = self._writers.setdefault(segment, member)
             if writer is not member:
-                self._add_second_writer(segment, writer, member, again=again)
+                self._add_second_writer(segment, writer, member, is_returning=is_returning)
 
     def _add_second_writer(
-        self, segment: int, writer: Member, member: Member, *, again: bool
+        self, segment: int, writer: Member, member: Member, *, is_returning: bool
     ) -> None:
-        noted, offset = writer.position.get(segment, 0), member.position.get(segment, 0)
-        if writer.state == "finished" and (again or noted <= offset):
+        writer_offset = writer.position.get(segment, 0)
+        member_offset = member.position.get(segment, 0)
+        if writer.state == "finished" and (is_returning or writer_offset <= member_offset):
             self._writers[segment] = member
-        elif self._final.get(segment) in (noted, offset):
+        elif self._final.get(segment) in (writer_offset, member_offset):
             self._passed.add(segment)
-            if offset < noted:
+            if member_offset < writer_offset:
                 self._writers[segment] = member
-        elif member.state != "finished" or noted < offset:
+        elif member.state != "finished" or writer_offset < member_offset:
             self._shared.add(segment)
 
     def writer(self, segment: int) -> Member | None:

@@ -35,8 +35,8 @@ ARCHIVED_CODES = {"InvalidObjectState", "BlobArchived"}
 class UnreadableKey(Rejected):
     """A list has a key that obstore cannot read as a path."""
 
-    def __init__(self, what: str, key: str) -> None:
-        super().__init__(f"{what} cannot be listed: remove or rename the object {key!r}")
+    def __init__(self, name: str, key: str) -> None:
+        super().__init__(f"{name} cannot be listed: remove or rename the object {key!r}")
         self.key = key
 
 
@@ -50,14 +50,16 @@ class Bucket:
         extra: str,
         timeouts: Mapping[str, timedelta],
         max_retries: int,
-        what: str = "",
+        name: str = "",
     ) -> None:
-        """Send no request. Errors name `what`, by default the URL."""
-        with require_extra(what or url, extra):
+        """Send no request. Errors have the `name`, by default the URL."""
+        with require_extra(name or url, extra):
             import obstore  # noqa: PLC0415 - an extra
             from obstore.store import from_url  # noqa: PLC0415 - likewise
         self._functions: Any = obstore
-        self._url, self._what, self._process = url, what, process
+        self._url = url
+        self._what = name
+        self._process = process
         self.errors: Any = self._functions.exceptions
         # HTTP is used only if the environment has such an endpoint
         client_options: Any = {"allow_http": True, **timeouts}
@@ -65,7 +67,7 @@ class Bucket:
             "max_retries": max_retries,
             "retry_timeout": RETRIED_TIMEOUTS * timeouts["timeout"],
         }
-        with self._translate_errors(what or url):
+        with self._translate_errors(name or url):
             self._store: Any = from_url(
                 url, client_options=client_options, retry_config=retry_config
             )
@@ -86,8 +88,8 @@ class Bucket:
         with self._translate_errors(self._what or path):
             return collect(getattr(self._functions, function)(self._store, *arguments, **options))
 
-    def read_page(self, what: str, pages: Iterator[Any]) -> Any:  # noqa: ANN401 - of obstore
-        with self._translate_errors(what):
+    def read_page(self, name: str, pages: Iterator[Any]) -> Any:  # noqa: ANN401 - of obstore
+        with self._translate_errors(name):
             return next(pages, None)
 
     def has_answered(self, key: str) -> bool:
@@ -101,44 +103,44 @@ class Bucket:
         return False
 
     @contextmanager
-    def _translate_errors(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, name: str) -> Iterator[None]:
         try:
             yield
         except (self.errors.AlreadyExistsError, self.errors.PreconditionError) as error:
             if _find_code(str(error)) in ARCHIVED_CODES:
-                raise self._build_error(str(error), what) from None
+                raise self._build_error(str(error), name) from None
             raise
         except self.errors.BaseError as error:
             # other lines may have credentials
-            raise self._build_error(str(error), what) from None
+            raise self._build_error(str(error), name) from None
 
-    def _build_error(self, error: str, what: str) -> Rejected | Unreachable:
-        odd = _ODD_KEY.search(error)
-        if odd is not None:
-            return UnreadableKey(what, odd[1])
+    def _build_error(self, error: str, name: str) -> Rejected | Unreachable:
+        odd_key = _ODD_KEY.search(error)
+        if odd_key is not None:
+            return UnreadableKey(name, odd_key[1])
         code = _find_code(error)
         if code in ARCHIVED_CODES:
-            return Rejected(f"{what} is archived ({code}): restore it, or begin later")
+            return Rejected(f"{name} is archived ({code}): restore it, or begin later")
         scheme, _, bucket = self._url.partition("://")
         first_line = error.partition("\n")[0].partition(": <")[0]
-        refused = _REFUSED_REQUEST.search(first_line)
+        refusal = _REFUSED_REQUEST.search(first_line)
         summary = first_line[:300]
         if code is not None:
             summary = f"{code}: {summary}"
-        if refused is None:
+        if refusal is None:
             summary += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
-            return Unreachable(f"{what}: no answer: {summary}")
-        if refused[1] == "404":
-            return Rejected(f"{what}: {bucket!r} does not exist at this endpoint: check both")
-        why = "may not be listed and read" if refused[1] else "needs credentials"
+            return Unreachable(f"{name}: no answer: {summary}")
+        if refusal[1] == "404":
+            return Rejected(f"{name}: {bucket!r} does not exist at this endpoint: check both")
+        fault = "may not be listed and read" if refusal[1] else "needs credentials"
         return Rejected(
-            f"{what} {why} ({summary}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
+            f"{name} {fault} ({summary}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
         )
 
 
 def _find_code(error: str) -> str | None:
-    found = _ERROR_CODE.search(error)
-    return None if found is None else found[1]
+    match = _ERROR_CODE.search(error)
+    return None if match is None else match[1]
 
 
 def read_whole(answer: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - of obstore

@@ -27,7 +27,7 @@ class DirectoryStore:
 
     def list_names(self, directory: LogPath) -> list[str]:
         path = Path(str(directory))
-        return [each.name for each in path.iterdir()] if path.is_dir() else []
+        return [entry_path.name for entry_path in path.iterdir()] if path.is_dir() else []
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
@@ -39,8 +39,8 @@ class DirectoryStore:
 
     def identify(self, path: LogPath) -> Hashable:
         with suppress(FileNotFoundError):
-            about = os.stat(str(path))  # noqa: PTH116 - a third of Path.stat's cost
-            return about.st_ino, about.st_size, about.st_mtime_ns
+            status = os.stat(str(path))  # noqa: PTH116 - a third of Path.stat's cost
+            return status.st_ino, status.st_size, status.st_mtime_ns
         return None
 
     def prepare(self, directory: LogPath) -> None:
@@ -48,23 +48,23 @@ class DirectoryStore:
 
     @contextmanager
     def create(self, directory: LogPath, write: Callable[[BinaryIO], object]) -> Iterator[Publish]:
-        hidden = Path(str(directory)) / f".{uuid4().hex}.parquet.tmp"
+        hidden_path = Path(str(directory)) / f".{uuid4().hex}.parquet.tmp"
 
         def publish(path: LogPath) -> bool:
             with suppress(FileExistsError):
-                os.link(hidden, str(path))
+                os.link(hidden_path, str(path))
                 return True
             return False
 
         try:
-            with hidden.open("xb") as file:
+            with hidden_path.open("xb") as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
             yield publish
         finally:
             with suppress(FileNotFoundError):
-                hidden.unlink()
+                hidden_path.unlink()
 
     def sync(self, directory: LogPath) -> None:
         sync_directory(directory)
@@ -82,8 +82,12 @@ class _CachedListing:
     __slots__ = ("_changed_ns", "_is_deep", "_monotonic", "_path", "_seen_s", "is_settled")
 
     def __init__(self, path: str, monotonic: Seconds, *, is_deep: bool) -> None:
-        self._path, self._monotonic, self._is_deep = path, monotonic, is_deep
-        self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
+        self._path = path
+        self._monotonic = monotonic
+        self._is_deep = is_deep
+        self._changed_ns = -1
+        self._seen_s = 0.0
+        self.is_settled = False
 
     def fetch(self) -> None:
         pass
@@ -99,7 +103,9 @@ class _CachedListing:
             self.is_settled = False
             raise
         if changed_ns != self._changed_ns:
-            self._changed_ns, self._seen_s, self.is_settled = changed_ns, now_s, False
+            self._changed_ns = changed_ns
+            self._seen_s = now_s
+            self.is_settled = False
         if not self.is_settled:
             names = self.list_now()
             yield names
@@ -112,9 +118,9 @@ class _CachedListing:
         if not self._is_deep:
             return dict.fromkeys(os.listdir(self._path))  # noqa: PTH208 - a third of scandir's cost
         names: list[str] = []
-        for at, inner, files in os.walk(self._path, onerror=_raise_error):
-            found = (*files, *(f"{each}/" for each in inner))
-            names += (f"{at}/{each}"[len(self._path) + 1 :] for each in found)
+        for directory, subdirectories, files in os.walk(self._path, onerror=_raise_error):
+            entries = (*files, *(f"{subdirectory}/" for subdirectory in subdirectories))
+            names += (f"{directory}/{name}"[len(self._path) + 1 :] for name in entries)
         return dict.fromkeys(names)
 
 

@@ -28,7 +28,9 @@ class ObjectListing:
         monotonic: Seconds,
         can_resume: CanResume | None,
     ) -> None:
-        self._list_after, self._monotonic, self._can_resume = list_after, monotonic, can_resume
+        self._list_after = list_after
+        self._monotonic = monotonic
+        self._can_resume = can_resume
         self._names: dict[str, Version | None] = {}
         self._last: list[str] = []
         self._whole_s: float | None = None
@@ -70,19 +72,20 @@ class ObjectListing:
             self._can_resume = None  # the store lists in another order
         if names != self._names:
             self._names = names
-        ordered = sorted(names)
-        self._last, self._whole_s = ordered[-KNOWN_KEYS:], now_s
-        self._is_resumable = len(names) >= PAGE_KEYS and self._sorts_last(ordered)
+        sorted_names = sorted(names)
+        self._last = sorted_names[-KNOWN_KEYS:]
+        self._whole_s = now_s
+        self._is_resumable = len(names) >= PAGE_KEYS and self._sorts_last(sorted_names)
 
     def _resume(self) -> bool:
-        first, *known = self._last
-        found = self._list_after(first)
-        if not set(known) <= found.keys() or min(found) <= first:
+        first_name, *later_names = self._last
+        new_names = self._list_after(first_name)
+        if not set(later_names) <= new_names.keys() or min(new_names) <= first_name:
             return False
-        if any(self._names.get(name) != version for name, version in found.items()):
-            self._names = {**self._names, **found}
-            self._last = sorted([first, *found])[-KNOWN_KEYS:]
-            self._is_resumable = self._sorts_last(sorted([first, *found]))
+        if any(self._names.get(name) != version for name, version in new_names.items()):
+            self._names = {**self._names, **new_names}
+            self._last = sorted([first_name, *new_names])[-KNOWN_KEYS:]
+            self._is_resumable = self._sorts_last(sorted([first_name, *new_names]))
         return True
 
     def _sorts_last(self, names: list[str]) -> bool:

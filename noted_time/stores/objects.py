@@ -50,7 +50,8 @@ class ObjectStore:
         process = "each process that reads or appends"
         self._bucket = Bucket(url, process, "files", REQUEST_TIMEOUTS, MAX_RETRIES)
         self._is_azure = STORE_CREDENTIALS[url.partition(":")[0]].startswith("AZURE")
-        self._is_tried, self._list_s = False, list_s
+        self._is_tried = False
+        self._list_s = list_s
 
     def list_names(self, directory: LogPath) -> list[str]:
         with suppress(FileNotFoundError):
@@ -68,54 +69,63 @@ class ObjectStore:
         try:
             return self._list_directory(directory)
         except UnreadableKey:
-            deep = self._list_after(directory, "")
-            return {key.partition("/")[0]: None if "/" in key else deep[key] for key in deep}
+            versions = self._list_after(directory, "")
+            return {
+                key.partition("/")[0]: None if "/" in key else versions[key] for key in versions
+            }
 
     def _list_directory(self, directory: LogPath) -> dict[str, Version | None]:
         ask = partial(self._call, "list_with_delimiter", directory)
-        listed = call_in_thread(str(directory), self._list_s, ask)
-        found = {each.rstrip("/"): None for each in listed["common_prefixes"]}
-        found |= {each["path"]: self._version(each) for each in listed["objects"]}
-        if not found:
+        page = call_in_thread(str(directory), self._list_s, ask)
+        versions = {prefix.rstrip("/"): None for prefix in page["common_prefixes"]}
+        versions |= {meta["path"]: self._version(meta) for meta in page["objects"]}
+        if not versions:
             self._check_absence(directory)
             raise FileNotFoundError(f"{directory} has no objects")
-        return {key.rpartition("/")[2]: found[key] for key in found if key != _key(directory)}
+        return {key.rpartition("/")[2]: versions[key] for key in versions if key != _key(directory)}
 
-    def _list_after(self, directory: LogPath, name: str) -> dict[str, Version | None]:
+    def _list_after(self, directory: LogPath, after_name: str) -> dict[str, Version | None]:
         """Return all objects below the directory. A key that cannot be a path has no version."""
         prefix = f"{_key(directory)}/"
         try:
-            found = self._list_keys(directory, prefix + name if name else None)
-        except UnreadableKey as odd:
-            inner, is_inside, _ = odd.key[len(prefix) :].partition("/")
+            versions = self._list_keys(directory, prefix + after_name if after_name else None)
+        except UnreadableKey as error:
+            inner, is_inside, _ = error.key[len(prefix) :].partition("/")
             if is_inside and inner.strip("."):  # such as a//b
-                found = {odd.key: None, **self._list_tree(directory)}
+                versions = {error.key: None, **self._list_tree(directory)}
             else:  # such as /b or ../b, which sort before names with rows
-                found = {odd.key: None, **self._list_keys(directory, prefix + max(name, "0"))}
-        return {key[len(prefix) :]: found[key] for key in found if len(key) > len(prefix)}
+                versions = {
+                    error.key: None,
+                    **self._list_keys(directory, prefix + max(after_name, "0")),
+                }
+        return {key[len(prefix) :]: versions[key] for key in versions if len(key) > len(prefix)}
 
     def _list_tree(self, directory: LogPath) -> dict[str, Version | None]:
         """Return the keys of all objects, directory by directory."""
-        found: dict[str, Version | None] = {}
+        versions: dict[str, Version | None] = {}
         for name, version in self._list_directory(directory).items():
             path = directory / name
-            inner = {"": version} if version else self._list_after(path, "")
-            found |= {f"{_key(path)}/{each}".rstrip("/"): inner[each] for each in inner}
-        return found
+            inner_versions = {"": version} if version else self._list_after(path, "")
+            versions |= {
+                f"{_key(path)}/{inner_name}".rstrip("/"): inner_versions[inner_name]
+                for inner_name in inner_versions
+            }
+        return versions
 
     def _list_keys(self, directory: LogPath, after: str | None) -> dict[str, Version | None]:
         pages = self._call("list", directory, offset=after, chunk_size=1000)
-        found, last = dict[str, Version | None](), ""
+        versions = dict[str, Version | None]()
+        last = ""
         read_page = partial(self._bucket.read_page, str(directory), pages)
         while page := call_in_thread(str(directory), self._list_s, read_page):
-            keys = {each["path"]: self._version(each) for each in page}
+            keys = {meta["path"]: self._version(meta) for meta in page}
             if min(keys) <= last:
                 raise Unreachable(f"{directory}: no answer: its list does not rise by page")
-            found |= keys
+            versions |= keys
             last = max(keys)
-        if not found:
+        if not versions:
             self._check_absence(directory)
-        return found
+        return versions
 
     def _check_absence(self, directory: LogPath) -> None:
         """Raise `Unreachable` unless the store says of a random key that it is not there."""
@@ -133,7 +143,8 @@ class ObjectStore:
         if first < 0 and version is None and self._is_azure:  # no ranges from the end
             version = self._version(self._call("head", path))
         if first < 0 and version is not None:
-            first, last = max(0, version.size + first), version.size
+            first = max(0, version.size + first)
+            last = version.size
         options: dict[str, object] = {"range": (first, last) if first >= 0 else {"suffix": -first}}
         if version is not None and version.etag:
             options["if_match"] = version.etag
@@ -143,10 +154,10 @@ class ObjectStore:
             fact = "the object was replaced after it was listed"
             raise Recreated(f"file log object {path}", fact) from None
         except (Rejected, Unreachable):  # no range is inside an empty object
-            known = None
+            listed_version = None
             with suppress(Rejected, Unreachable):  # the first error says more
-                known = self.identify(path) if first < 0 else None
-            if known is not None and not known.size:
+                listed_version = self.identify(path) if first < 0 else None
+            if listed_version is not None and not listed_version.size:
                 raise Rejected(f"{path} is empty") from None
             raise
         return body, self._version(meta)
@@ -175,12 +186,12 @@ class ObjectStore:
         yield partial(self._put, buffer.getvalue())
 
     def _put(self, body: bytes, path: LogPath) -> bool:
-        for left in reversed(range(MAX_PUTS)):
+        for remaining_puts in reversed(range(MAX_PUTS)):
             try:
                 if self._put_once(body, path):
                     return True
             except Unreachable:
-                if not left:
+                if not remaining_puts:
                     raise
             with suppress(FileNotFoundError):  # the put failed
                 tail, version = self.read(path, -TAIL_BYTES, 0, None)
@@ -212,7 +223,9 @@ class ObjectFile(io.RawIOBase):
 
     def __init__(self, store: ObjectStore, path: LogPath, version: Version | None) -> None:
         super().__init__()
-        self._store, self._path, self._at = store, path, 0
+        self._store = store
+        self._path = path
+        self._at = 0
         self._tail, self.version = store.read(path, -TAIL_BYTES, 0, version)
 
     def readable(self) -> bool:
@@ -229,15 +242,16 @@ class ObjectFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        first, whole = self._at, self.version.size
-        last = whole if size is None or size < 0 else min(whole, first + size)
-        begin = whole - len(self._tail)
-        if begin <= first or last <= first:
-            found = self._tail[max(first - begin, 0) : max(last - begin, 0)]
+        start = self._at
+        size_of_object = self.version.size
+        stop = size_of_object if size is None or size < 0 else min(size_of_object, start + size)
+        tail_start = size_of_object - len(self._tail)
+        if tail_start <= start or stop <= start:
+            content = self._tail[max(start - tail_start, 0) : max(stop - tail_start, 0)]
         else:
-            found, _ = self._store.read(self._path, first, last, self.version)
-        self._at = max(first, last)
-        return found
+            content, _ = self._store.read(self._path, start, stop, self.version)
+        self._at = max(start, stop)
+        return content
 
 
 def _key(path: LogPath) -> str:

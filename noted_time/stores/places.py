@@ -78,17 +78,21 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
     match = _ROOT_URL.fullmatch(text)
     if match is None:
         return Path(text)
-    scheme, bucket, path = match[1].lower(), match[2], match[3]
+    scheme = match[1].lower()
+    bucket = match[2]
+    path = match[3]
     if scheme == "file":
         return Path(unquote(path))
     if scheme not in STORE_CREDENTIALS:
-        known = "://, ".join(("file", *STORE_CREDENTIALS))
-        raise Unreadable(f"the root of a log is a path or a URL of {known}://, not of {scheme}://")
+        schemes = "://, ".join(("file", *STORE_CREDENTIALS))
+        raise Unreadable(
+            f"the root of a log is a path or a URL of {schemes}://, not of {scheme}://"
+        )
     key = check_bucket("the root of a log", scheme, bucket, path, "the environment")
     return ObjectPath(f"{scheme}://{bucket}", key)
 
 
-def check_bucket(what: str, scheme: str, bucket: str, path: str, where: str) -> str:
+def check_bucket(name: str, scheme: str, bucket: str, path: str, credentials_place: str) -> str:
     """Return the key of a path in a bucket.
 
     Raises `Unreadable` for another form, without repeating it, as it may have credentials.
@@ -97,7 +101,7 @@ def check_bucket(what: str, scheme: str, bucket: str, path: str, where: str) -> 
     form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if is_azure else "BUCKET"
     if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
         raise Unreadable(
-            f"{what} must be {scheme}://{form}/PATH, with its credentials in {where}: "
+            f"{name} must be {scheme}://{form}/PATH, with its credentials in {credentials_place}: "
             f"{STORE_CREDENTIALS[scheme]}"
         )
     return posixpath.normpath(f"/{path}").lstrip("/")

@@ -49,8 +49,13 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
         if isinstance(name, tzinfo) and isinstance(name, Hashable):
             return name
         cities = {each.lower().rpartition("/")[2]: each for each in list_zone_names()}
-        near = get_close_matches(text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
-        remedy = suggest_names([cities[each] for each in near]) or "use for example Europe/Berlin"
+        similar_cities = get_close_matches(
+            text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75
+        )
+        remedy = (
+            suggest_names([cities[name] for name in similar_cities])
+            or "use for example Europe/Berlin"
+        )
         raise Unreadable(f"there is no zone {text[:40]!r} here: {remedy}") from error
 
 
@@ -94,7 +99,7 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC, origin: int = 0) -> 
     return max(first, second)
 
 
-def list_clock_changes(zone: tzinfo, after: int, until: int) -> Iterator[ClockChange]:
+def list_clock_changes(zone: tzinfo, start: int, end: int) -> Iterator[ClockChange]:
     """Yield the changes of the clock after a time, and at or before another, from 1971 to 2199.
 
     >>> berlin = parse_zone("Europe/Berlin")
@@ -102,10 +107,11 @@ def list_clock_changes(zone: tzinfo, after: int, until: int) -> Iterator[ClockCh
     >>> [format_in_zone(each.at, berlin) for each in changes]
     ['2013-03-31T03:00:00+02:00', '2013-10-27T02:00:00+01:00']
     """
-    after, until = max(after, UNIX_MS.start), min(until, UNIX_MS.stop)
-    for year in range(after // YEAR_MS, until // YEAR_MS + 1):
+    start = max(start, UNIX_MS.start)
+    end = min(end, UNIX_MS.stop)
+    for year in range(start // YEAR_MS, end // YEAR_MS + 1):
         for change in _find_clock_changes(zone, year):
-            if after < change.at <= until:
+            if start < change.at <= end:
                 yield change
 
 
@@ -170,7 +176,7 @@ class LocalSpan(NamedTuple):
     second_offset: int | None
 
 
-def list_local_spans(zone: tzinfo, first: int, last: int) -> Sequence[LocalSpan]:
+def list_local_spans(zone: tzinfo, first_moment: int, last_moment: int) -> Sequence[LocalSpan]:
     """Divide the local times that a clock shows from one moment to another, both included.
 
     The spans are in order of local time, and have no gap. Both moments are in Unix ms. Times
@@ -182,28 +188,31 @@ def list_local_spans(zone: tzinfo, first: int, last: int) -> Sequence[LocalSpan]
     >>> [(span.offset, span.second_offset) for span in spans]
     [(3600000, 3600000), (None, None), (7200000, 7200000), (7200000, 3600000), (3600000, 3600000)]
     """
-    first, last = max(first, UNIX_MS.start), min(last, UNIX_MS.stop - 1)
-    if last < first:
+    first_moment = max(first_moment, UNIX_MS.start)
+    last_moment = min(last_moment, UNIX_MS.stop - 1)
+    if last_moment < first_moment:
         return []
-    least = first + find_offset(first, zone)
-    beyond = last + find_offset(last, zone) + 1
+    first_local = first_moment + find_offset(first_moment, zone)
+    end_of_local = last_moment + find_offset(last_moment, zone) + 1
     spans = []
-    start = least - DAY_MS
-    offset = find_offset(max(first - DAY_MS, UNIX_MS.start), zone)
-    for change in list_clock_changes(zone, first - DAY_MS, last + DAY_MS):
-        before, after = change.offset_before, change.offset_after
-        border, other_border = sorted((change.at + before, change.at + after))
-        spans.append(LocalSpan(start, border, before, before))
-        if before < after:
+    start = first_local - DAY_MS
+    offset = find_offset(max(first_moment - DAY_MS, UNIX_MS.start), zone)
+    for change in list_clock_changes(zone, first_moment - DAY_MS, last_moment + DAY_MS):
+        offset_before = change.offset_before
+        offset_after = change.offset_after
+        border, other_border = sorted((change.at + offset_before, change.at + offset_after))
+        spans.append(LocalSpan(start, border, offset_before, offset_before))
+        if offset_before < offset_after:
             spans.append(LocalSpan(border, other_border, None, None))
         else:
-            spans.append(LocalSpan(border, other_border, before, after))
-        if first < change.at <= last:
-            least = min(least, change.at + after)
-            beyond = max(beyond, change.at + before)
-        start, offset = other_border, after
-    spans.append(LocalSpan(start, beyond, offset, offset))
-    return _clip_spans(spans, least, beyond)
+            spans.append(LocalSpan(border, other_border, offset_before, offset_after))
+        if first_moment < change.at <= last_moment:
+            first_local = min(first_local, change.at + offset_after)
+            end_of_local = max(end_of_local, change.at + offset_before)
+        start = other_border
+        offset = offset_after
+    spans.append(LocalSpan(start, end_of_local, offset, offset))
+    return _clip_spans(spans, first_local, end_of_local)
 
 
 def convert_local(time: datetime, zone: tzinfo) -> tuple[int, int] | None:
@@ -228,15 +237,15 @@ def _find_clock_changes(zone: tzinfo, year: int) -> tuple[ClockChange, ...]:
     changes = []
     start = max(year * YEAR_MS, UNIX_MS.start)
     stop = min((year + 1) * YEAR_MS, UNIX_MS.stop - 1)
-    before = find_offset(start, zone)
-    for early in range(start, stop, OFFSET_PROBE_MS):
-        late = min(early + OFFSET_PROBE_MS, stop)
-        after = find_offset(late, zone)
-        if before != after:
-            moments = range(early, late)
-            place = bisect_left(moments, 1, key=lambda ms: find_offset(ms, zone) == after)
-            changes.append(ClockChange(early + place, before, after))
-            before = after
+    offset_before = find_offset(start, zone)
+    for probe_start in range(start, stop, OFFSET_PROBE_MS):
+        probe_end = min(probe_start + OFFSET_PROBE_MS, stop)
+        offset_after = find_offset(probe_end, zone)
+        if offset_before != offset_after:
+            moments = range(probe_start, probe_end)
+            index = bisect_left(moments, 1, key=lambda ms: find_offset(ms, zone) == offset_after)
+            changes.append(ClockChange(probe_start + index, offset_before, offset_after))
+            offset_before = offset_after
     return tuple(changes)
 
 
@@ -250,10 +259,11 @@ def _local(time: int, zone: tzinfo) -> datetime:
     return (EPOCH + timedelta(milliseconds=time)).astimezone(zone)
 
 
-def _clip_spans(spans: Sequence[LocalSpan], least: int, beyond: int) -> list[LocalSpan]:
-    clipped = []
+def _clip_spans(spans: Sequence[LocalSpan], first_local: int, end_of_local: int) -> list[LocalSpan]:
+    clipped_spans = []
     for span in spans:
-        start, end = max(span.start, least), min(span.end, beyond)
+        start = max(span.start, first_local)
+        end = min(span.end, end_of_local)
         if start < end:
-            clipped.append(span._replace(start=start, end=end))
-    return clipped
+            clipped_spans.append(span._replace(start=start, end=end))
+    return clipped_spans

@@ -55,9 +55,9 @@ class StreamCut:
 
     def join(self, other: StreamCut) -> StreamCut:
         """Return the least cut that reaches both."""
-        joined = dict(self.offsets)
-        join_into(joined, other.offsets)
-        return StreamCut(joined)
+        joined_offsets = dict(self.offsets)
+        join_into(joined_offsets, other.offsets)
+        return StreamCut(joined_offsets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StreamCut) and self.offsets == other.offsets
@@ -126,11 +126,11 @@ class TimeWindow(NamedTuple):
 def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
     """Return a position with plain integers instead of numpy's, for JSON."""
     try:
-        plain = {index(s): index(offset) for s, offset in position.items()}
+        plain_offsets = {index(segment): index(offset) for segment, offset in position.items()}
     except (TypeError, AttributeError) as error:
         message = f"a position is a dict, segment → offset, both integers; not {position!r:.80}"
         raise Rejected(message) from error
-    return StreamCut(plain).offsets
+    return StreamCut(plain_offsets).offsets
 
 
 def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
@@ -144,29 +144,43 @@ def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
             cut[segment] = offset
 
 
-def find_gained(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+def find_gained(position: Mapping[int, int], known_offsets: Mapping[int, int]) -> dict[int, int]:
     """Return the offsets of `position` beyond the known ones.
 
-    >>> find_gained({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
+    >>> find_gained({0: 9, 1: 5, 2: 0}, known_offsets={0: 9, 1: 4})
     {1: 5, 2: 0}
     """
-    return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
+    return {
+        segment: offset
+        for segment, offset in position.items()
+        if offset > known_offsets.get(segment, -1)
+    }
 
 
-def find_behind(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+def find_behind(position: Mapping[int, int], known_offsets: Mapping[int, int]) -> dict[int, int]:
     """Return the known offsets beyond `position`.
 
-    >>> find_behind({0: 8, 1: 5}, known={0: 9, 1: 4})
+    >>> find_behind({0: 8, 1: 5}, known_offsets={0: 9, 1: 4})
     {0: 9}
     """
-    return {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
+    return {
+        segment: known_offsets[segment]
+        for segment, offset in position.items()
+        if offset < known_offsets.get(segment, 0)
+    }
 
 
 def find_missing_offsets(
     position: Mapping[int, int], cut: Mapping[int, int]
 ) -> list[SegmentWaited]:
-    offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
-    return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]
+    offsets = (
+        (segment, position.get(segment, 0), needed_offset) for segment, needed_offset in cut.items()
+    )
+    return [
+        SegmentWaited(*offset_triple)
+        for offset_triple in offsets
+        if offset_triple[1] < offset_triple[2]
+    ]
 
 
 class ScaleEvent(Struct, frozen=True):
@@ -183,7 +197,7 @@ class Succession(Struct):
     normalised cuts are compared segment by segment across splits and merges (PDP-33):
 
     >>> succession = Succession()
-    >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
+    >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known_segments={0, 1})
     >>> succession.normalise({2: 0})
     {2: 0, 0: 500}
     >>> succession.normalise({1: 7})
@@ -200,10 +214,10 @@ class Succession(Struct):
         """Return `position` with every predecessor of its segments at the final offset."""
         if not any(segment in self._implied for segment in position):
             return position
-        whole = dict(position)
+        whole_position = dict(position)
         for segment in position:
-            whole.update(self._implied.get(segment, {}))
-        return whole
+            whole_position.update(self._implied.get(segment, {}))
+        return whole_position
 
     @property
     def created(self) -> Iterable[int]:
@@ -216,35 +230,41 @@ class Succession(Struct):
 
     def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
         """Return how many predecessors of a segment are not read to the end."""
-        implied = self._implied.get(segment, {})
-        return sum(position.get(each, 0) < final for each, final in implied.items())
+        final_offsets = self._implied.get(segment, {})
+        return sum(
+            position.get(predecessor, 0) < final for predecessor, final in final_offsets.items()
+        )
 
     def beyond_the_end(self, position: Mapping[int, int]) -> dict[int, int]:
         """Return the final offsets of the sealed segments that `position` exceeds."""
         final = self.final
-        return {s: final[s] for s, offset in position.items() if s in final and offset > final[s]}
+        return {
+            segment: final[segment]
+            for segment, offset in position.items()
+            if segment in final and offset > final[segment]
+        }
 
-    def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
+    def check(self, event: ScaleEvent, known_segments: AbstractSet[int]) -> None:
         """Raise `InvalidScale` if the event contradicts earlier events or segments of notes."""
         for segment, offset in event.sealed.items():
-            self._check_sealed(segment, offset, known)
+            self._check_sealed(segment, offset, known_segments)
         for segment, predecessors in event.created.items():
             self._check_created(segment, predecessors, event)
 
-    def scale(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
+    def scale(self, event: ScaleEvent, known_segments: AbstractSet[int]) -> None:
         """Add the event, or raise `InvalidScale` without a change."""
-        self.check(event, known)
+        self.check(event, known_segments)
         self.final.update(event.sealed)
         for segment, predecessors in event.created.items():
-            implied = {p: self.final[p] for p in predecessors}
+            final_offsets = {predecessor: self.final[predecessor] for predecessor in predecessors}
             for predecessor in predecessors:
-                implied.update(self._implied.get(predecessor, {}))
-            self._implied[segment] = implied
+                final_offsets.update(self._implied.get(predecessor, {}))
+            self._implied[segment] = final_offsets
 
-    def _check_sealed(self, segment: int, offset: int, known: AbstractSet[int]) -> None:
+    def _check_sealed(self, segment: int, offset: int, known_segments: AbstractSet[int]) -> None:
         if segment in self.final:
             raise InvalidScale(segment, f"already sealed at {self.final[segment]}")
-        if segment not in known and segment not in self._implied:
+        if segment not in known_segments and segment not in self._implied:
             raise InvalidScale(segment, "is not known: no note or scale event has named it")
         if not 0 <= offset <= MAX_INT64:
             raise InvalidScale(segment, f"final offset {offset} is not from 0 to {MAX_INT64}")

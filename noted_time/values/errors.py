@@ -76,11 +76,11 @@ class ProblemKind(Struct, frozen=True):
     has_own_class: bool = False
 
     def members(self, error: Exception) -> dict[str, Any]:
-        return {each: getattr(error, self.attributes.get(each, each)) for each in self.facts}
+        return {fact: getattr(error, self.attributes.get(fact, fact)) for fact in self.facts}
 
     def arguments(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        known = {**self.facts, **problem}
-        return {self.attributes.get(each, each): known[each] for each in self.facts}
+        values = {**self.facts, **problem}
+        return {self.attributes.get(fact, fact): values[fact] for fact in self.facts}
 
 
 class NotedTimeError(Exception):
@@ -101,10 +101,10 @@ class InvalidName(Rejected):
 
     kind = ProblemKind("invalid_name", 422)
 
-    def __init__(self, what: str, name: str) -> None:
+    def __init__(self, subject: str, name: str) -> None:
         legal = "1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
-        super().__init__(f"{what} {name[:260]!r} is not {legal}")
-        self.what = what
+        super().__init__(f"{subject} {name[:260]!r} is not {legal}")
+        self.what = subject
         self.name = name
 
 
@@ -128,17 +128,19 @@ class InvalidNote(Rejected):
         *,
         first: bool = False,
     ) -> None:
-        why = _REFUSAL_REASONS.get(status, "last is {last}")
+        reason = _REFUSAL_REASONS.get(status, "last is {last}")
         if beyond is not None and isinstance(last, int):
-            why = f"{beyond.sentence(last)} (at most {{last}} now)"
+            reason = f"{beyond.sentence(last)} (at most {{last}} now)"
         if beyond is not None and status == "implausible_time":
-            why = refuse_seconds(beyond.time)
+            reason = refuse_seconds(beyond.time)
         if first and status in BEHIND_ANOTHER:
-            why += _EARLIER_PROCESS
-        shown: object = ", ".join(last) if isinstance(last, tuple) else last
+            reason += _EARLIER_PROCESS
+        shown_last: object = ", ".join(last) if isinstance(last, tuple) else last
         if status in TIME_STATUSES and isinstance(last, int):
-            shown = format_time(last)
-        super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=shown)}")
+            shown_last = format_time(last)
+        super().__init__(
+            f"note of writer {writer!r} refused as {status}: {reason.format(last=shown_last)}"
+        )
         self.writer = writer
         self.status = status
         self.last = last
@@ -210,7 +212,9 @@ class InvalidCut(Rejected):
 
     def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
         facts = (("behind what was noted", behind), ("beyond the end of a segment", beyond))
-        conflicts = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
+        conflicts = "; ".join(
+            f"{conflict}: {dict(offsets)}" for conflict, offsets in facts if offsets
+        )
         super().__init__(f"the final cut is {conflicts[:500]}")
         self.behind = behind
         self.beyond = beyond
@@ -223,8 +227,8 @@ class InvalidFinalTime(Rejected):
 
     def __init__(self, domain: str, time: int, lower: int | None) -> None:
         is_end = lower is None or time > lower
-        what = "is an end of int64" if is_end else f"is not above {format_time(lower)}"
-        super().__init__(f"final time {format_time(time)} of domain {domain!r} {what}")
+        fault = "is an end of int64" if is_end else f"is not above {format_time(lower)}"
+        super().__init__(f"final time {format_time(time)} of domain {domain!r} {fault}")
         self.domain = domain
         self.lower = lower
 
@@ -234,8 +238,8 @@ class StreamSealed(Rejected):
 
     kind = ProblemKind("sealed", 422)
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"the stream is sealed and takes no more {what}")
+    def __init__(self, changes: str) -> None:
+        super().__init__(f"the stream is sealed and takes no more {changes}")
 
 
 class Recreated(Rejected):
@@ -304,9 +308,9 @@ class LimitReached(Rejected):
 
     kind = ProblemKind("limit_reached", 422, {"limit": 0})
 
-    def __init__(self, what: str, limit: int, remedy: str) -> None:
-        super().__init__(f"the limit of {limit} {what} is reached: {remedy}")
-        self.what = what
+    def __init__(self, resources: str, limit: int, remedy: str) -> None:
+        super().__init__(f"the limit of {limit} {resources} is reached: {remedy}")
+        self.what = resources
         self.limit = limit
 
 
@@ -344,12 +348,12 @@ class Fenced(Rejected):
     """
 
     def __init__(self, writer: str, session: Session, rows: int) -> None:
-        written = pluralize(rows, "row") if rows else "rows"
+        written_rows = pluralize(rows, "row") if rows else "rows"
         super().__init__(
             f"writer {writer!r} is fenced: {session.who} took its name over at "
-            f"{format_time(session.began_at)}, so this process can no longer note, and {written} "
-            "written since its last accepted note may be late: end this process. To run both, give "
-            "each process its own writer name"
+            f"{format_time(session.began_at)}, so this process can no longer note, and "
+            f"{written_rows} written since its last accepted note may be late: end this process. "
+            "To run both, give each process its own writer name"
         )
         self.writer = writer
         self.label = session.label or None
@@ -363,9 +367,9 @@ class UnknownStream(Rejected):
 
     kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
-    def __init__(self, stream: str, alike: Sequence[str] = (), remedy: str = "") -> None:
+    def __init__(self, stream: str, similar_names: Sequence[str] = (), remedy: str = "") -> None:
         remedy = remedy or f"create it with `{name_program()} stream create {stream}`"
-        super().__init__(f"there is no stream {stream!r}: {suggest_names(alike) or remedy}")
+        super().__init__(f"there is no stream {stream!r}: {suggest_names(similar_names) or remedy}")
         self.stream = stream
 
 
@@ -403,19 +407,21 @@ class UnknownWriter(Rejected):
 
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
-    def __init__(self, writer: str, alike: Sequence[str] = (), stream: str = "STREAM") -> None:
-        remedy = suggest_names(alike) or f"`{name_program()} writers {stream}` lists them"
+    def __init__(
+        self, writer: str, similar_names: Sequence[str] = (), stream: str = "STREAM"
+    ) -> None:
+        remedy = suggest_names(similar_names) or f"`{name_program()} writers {stream}` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
 
 
-def suggest_names(alike: Sequence[str]) -> str:
+def suggest_names(names: Sequence[str]) -> str:
     """Return a question that names what may be meant.
 
     >>> suggest_names(["lima", "lyon"]), suggest_names([])
     ("did you mean 'lima' or 'lyon'?", '')
     """
-    return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 class RowsMissing(Rejected):
@@ -427,7 +433,8 @@ class RowsMissing(Rejected):
 
     def __init__(self, missing: Missing, late: Late) -> None:
         super().__init__(f"the window is complete{missing.sentence}{late.sentence}")
-        self.missing, self.late = missing, late
+        self.missing = missing
+        self.late = late
 
 
 class UnknownReader(Rejected):
@@ -436,8 +443,8 @@ class UnknownReader(Rejected):
     kind = ProblemKind("unknown_reader", 404, {"group": "", "reader": None}, has_own_class=True)
 
     def __init__(self, group: str, reader: str | None = None) -> None:
-        who = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
-        super().__init__(f"{who} is not online: it has reported no position")
+        subject = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
+        super().__init__(f"{subject} is not online: it has reported no position")
         self.group = group
         self.reader = reader
 
@@ -508,8 +515,8 @@ class NotCompleteYet(Conflict):
     )
 
     def __init__(self, time: Int64, lower: Int64 | None, sentence: str = "") -> None:
-        now = "there is no mark yet" if lower is None else f"the lower is {format_time(lower)}"
-        super().__init__(sentence or f"time {format_time(time)} is not complete yet: {now}")
+        state = "there is no mark yet" if lower is None else f"the lower is {format_time(lower)}"
+        super().__init__(sentence or f"time {format_time(time)} is not complete yet: {state}")
         self.time = time
         self.lower = lower
 

@@ -58,7 +58,7 @@ class Session(Struct, frozen=True):
     def admits(
         self, session: str, *, takes_over: bool = False, took_over: Collection[str] | None = None
     ) -> bool:
-        if any(session == each.id for each in self.lost):
+        if any(session == former_session.id for former_session in self.lost):
             return False
         return self.id is None or takes_over or self.id in (took_over or ())
 
@@ -66,11 +66,15 @@ class Session(Struct, frozen=True):
         self, session: str, label: str, began_at: int, took_over: Collection[str] = ()
     ) -> Session:
         """Return the session after another one took over; those it `took_over` before lose, too."""
-        former = () if self.id is None else (FormerSession(self.id, self.label),)
-        lost = (*self.lost, *former)[-FORMER_KEPT:]
-        known = {session, *(each.id for each in lost)}
-        forgotten = [FormerSession(each, "") for each in took_over if each not in known]
-        return Session(session, label, began_at, (*forgotten, *lost)[-FORMER_KEPT:])
+        former_sessions = () if self.id is None else (FormerSession(self.id, self.label),)
+        lost_sessions = (*self.lost, *former_sessions)[-FORMER_KEPT:]
+        known_ids = {session, *(former_session.id for former_session in lost_sessions)}
+        forgotten_sessions = [
+            FormerSession(session_id, "") for session_id in took_over if session_id not in known_ids
+        ]
+        return Session(
+            session, label, began_at, (*forgotten_sessions, *lost_sessions)[-FORMER_KEPT:]
+        )
 
     @property
     def who(self) -> str:

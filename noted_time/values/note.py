@@ -64,7 +64,8 @@ IDLE_OPTION = "--unreadable idle"
 
 NULL_OPTION = "--null pass"
 
-LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
+LEAST_TIME = MIN_INT64 + 1
+LARGEST_TIME = MAX_INT64 - 1
 """The ends of int64 are before and after all time."""
 
 Times = Annotated[

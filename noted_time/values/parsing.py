@@ -43,8 +43,8 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
             f"{time!r} has no time zone: create it with tzinfo=datetime.UTC, "
             "or call .astimezone() if it is local time"
         )
-    since = time - EPOCH
-    return -_divide(-since, _ONE_MS) if up else _divide(since, _ONE_MS)
+    elapsed = time - EPOCH
+    return -_divide(-elapsed, _ONE_MS) if up else _divide(elapsed, _ONE_MS)
 
 
 def _integer(time: int) -> int:
@@ -94,15 +94,15 @@ def parse_duration(text: str) -> int:
     return ms
 
 
-def format_line(text: str, most: int) -> str:
-    r"""Return the text in one line of at most `most` printable characters.
+def format_line(text: str, length: int) -> str:
+    r"""Return the text in one line of at most `length` printable characters.
 
     >>> format_line("ops\n\x1b[2J\u202eKim", 128)
     'ops [2JKim'
     """
-    return "".join(filter(str.isprintable, " ".join(text.split())))[:most]
+    return "".join(filter(str.isprintable, " ".join(text.split())))[:length]
 
 
-def check_least(name: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise Rejected(f"{name} must be {least} or more, not {value}")
+def check_least(name: str, value: int | None, minimum: int) -> None:
+    if value is not None and value < minimum:
+        raise Rejected(f"{name} must be {minimum} or more, not {value}")

@@ -102,27 +102,28 @@ class ReportClock(Struct, frozen=True):
     def show(self, served_ms: int) -> int:
         """Return a moment of the service clock as Unix ms."""
         shift = self.shifts[0]
-        for each in self.shifts:
-            if each.from_served_ms <= served_ms:
-                shift = each
+        for later_shift in self.shifts:
+            if later_shift.from_served_ms <= served_ms:
+                shift = later_shift
         return served_ms + shift.first_ms  # it stays if the commit of a rise fails
 
-    def find_served(self, at: int) -> int:
-        """Return the earliest moment that may have been shown as `at` (Unix ms).
+    def find_served(self, shown_at: int) -> int:
+        """Return the earliest moment that may have been shown as `shown_at` (Unix ms).
 
-        If no moment was, it is the last one that was shown before `at`, and `MIN_INT64` before
-        the first shift.
+        If no moment was, it is the last one that was shown before then, and `MIN_INT64` before the
+        first shift.
         """
         last_shown_at = last_served_ms = MIN_INT64
         is_in_gap = False
         for shift, end_served_ms in zip(self.shifts, self._list_ends(), strict=True):
             end_at = end_served_ms + shift.last_ms
-            if at < shift.first_at:
-                is_in_gap = True  # later shifts count only if they were shown as `at`
-            elif at <= end_at:
-                return max(at - shift.last_ms, shift.from_served_ms)
+            if shown_at < shift.first_at:
+                is_in_gap = True  # later shifts count only if they were shown as `shown_at`
+            elif shown_at <= end_at:
+                return max(shown_at - shift.last_ms, shift.from_served_ms)
             elif end_at > last_shown_at and not is_in_gap:
-                last_shown_at, last_served_ms = end_at, end_served_ms
+                last_shown_at = end_at
+                last_served_ms = end_served_ms
         return last_served_ms
 
     def is_behind(self, served_ms: int, wall: int) -> bool:
@@ -185,13 +186,13 @@ class ReportClock(Struct, frozen=True):
 
     def _append(self, served_ms: int, shift_ms: int) -> tuple[ClockShift, ...]:
         """Add a shift. If there are too many, join the two adjacent former ones most alike."""
-        former = [*self.shifts]
-        if len(former) == _SHIFTS_KEPT:
-            joined = [one.join(other) for one, other in pairwise(former)]
-            differences = [each.last_ms - each.first_ms for each in joined]
+        shifts = [*self.shifts]
+        if len(shifts) == _SHIFTS_KEPT:
+            joined_shifts = [shift.join(next_shift) for shift, next_shift in pairwise(shifts)]
+            differences = [shift.last_ms - shift.first_ms for shift in joined_shifts]
             place = differences.index(min(differences))
-            former[place : place + 2] = [joined[place]]
-        return (*former, ClockShift(served_ms, shift_ms, shift_ms))
+            shifts[place : place + 2] = [joined_shifts[place]]
+        return (*shifts, ClockShift(served_ms, shift_ms, shift_ms))
 
     def _add_step(self, served_ms: int) -> tuple[int, ...]:
         return (*self.steps_served_ms, served_ms)[-_STEPS_KEPT:]

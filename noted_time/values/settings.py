@@ -28,23 +28,23 @@ INGESTION_NAME = "ingestion"
 """The domain of the times when rows came in, and the writer that notes them."""
 
 
-def validate_name(what: str, name: str) -> str:
+def validate_name(subject: str, name: str) -> str:
     if not NAME_PATTERN.fullmatch(name):
-        raise InvalidName(what, name)
+        raise InvalidName(subject, name)
     return name
 
 
-def choose_domain(declared: Collection[str]) -> str:
+def choose_domain(domains: Collection[str]) -> str:
     """Return the default domain: the only declared domain, or `default`.
 
     >>> choose_domain(["ship_time"]), choose_domain(["order_time", "ship_time"])
     ('ship_time', 'default')
     """
-    return next(iter(declared)) if len(declared) == 1 else "default"
+    return next(iter(domains)) if len(domains) == 1 else "default"
 
 
-def _bound(least: int, most: int = MAX_INT64) -> Meta:
-    return Meta(ge=least, le=most)
+def _bound(lower: int, upper: int = MAX_INT64) -> Meta:
+    return Meta(ge=lower, le=upper)
 
 
 Duration = Annotated[int, _bound(0)]
@@ -168,21 +168,28 @@ class Setting(NamedTuple):
 
 @cache
 def list_settings() -> Sequence[Setting]:
-    return [_describe(each) for each in structs.fields(StreamSettings)]
+    return [_describe(field) for field in structs.fields(StreamSettings)]
 
 
-def _describe(field: structs.FieldInfo) -> Setting:
-    kind, *metas = get_args(field.type)
+def _describe(setting: structs.FieldInfo) -> Setting:
+    kind, *metas = get_args(setting.type)
     is_nullable = NoneType in get_args(kind)
     if is_nullable:
-        kind, *inner = get_args(get_args(kind)[0])
-        metas += inner
-    found = {name: value for each in metas for name, value in each.__rich_repr__()}
-    least = found.get("ge", found.get("min_length", 0))
-    most = found.get("le", found.get("max_length", MAX_INT64))
-    choices = found.get("extra_json_schema", {}).get("enum", ())
+        kind, *inner_metas = get_args(get_args(kind)[0])
+        metas += inner_metas
+    facts = {name: value for meta in metas for name, value in meta.__rich_repr__()}
+    minimum = facts.get("ge", facts.get("min_length", 0))
+    maximum = facts.get("le", facts.get("max_length", MAX_INT64))
+    choices = facts.get("extra_json_schema", {}).get("enum", ())
     return Setting(
-        field.name, kind, field.default, is_nullable, choices, found["description"], least, most
+        setting.name,
+        kind,
+        setting.default,
+        is_nullable,
+        choices,
+        facts["description"],
+        minimum,
+        maximum,
     )
 
 
@@ -271,7 +278,7 @@ class FormSpan(NamedTuple):
 
 
 def state_form(
-    stated: Sequence[StatedForm],
+    stated_forms: Sequence[StatedForm],
     form: EventTimeForm,
     position: Mapping[int, int],
     *,
@@ -291,20 +298,20 @@ def state_form(
     True
     """
     form.check()
-    if not stated:
+    if not stated_forms:
         return (StatedForm(form, {}),)
-    last = stated[-1]
-    if last.form == form:
-        return tuple(stated)
+    last_form = stated_forms[-1]
+    if last_form.form == form:
+        return tuple(stated_forms)
     if not replaces:
-        raise AnotherForm(str(last.form), str(form))
-    if last.position == position:  # no row is read by the last form
-        return (*stated[:-1], StatedForm(form, last.position))
-    return (*stated, StatedForm(form, dict(position)))
+        raise AnotherForm(str(last_form.form), str(form))
+    if last_form.position == position:  # no row is read by the last form
+        return (*stated_forms[:-1], StatedForm(form, last_form.position))
+    return (*stated_forms, StatedForm(form, dict(position)))
 
 
 def split_by_form(
-    stated: Sequence[StatedForm], segment: int, first: int, end: int
+    stated_forms: Sequence[StatedForm], segment: int, first: int, end: int
 ) -> Iterator[FormSpan]:
     """Yield the rows of a segment from `first` to `end` (exclusive), divided by their forms.
 
@@ -314,11 +321,11 @@ def split_by_form(
     [(2, 5, 'UTC'), (5, 8, 'CET')]
     """
     start = first
-    for number, each in enumerate(stated):
-        following = stated[number + 1] if number + 1 < len(stated) else None
-        stop = end if following is None else min(end, following.position.get(segment, 0))
+    for number, stated_form in enumerate(stated_forms):
+        next_form = stated_forms[number + 1] if number + 1 < len(stated_forms) else None
+        stop = end if next_form is None else min(end, next_form.position.get(segment, 0))
         if start < stop:
-            yield FormSpan(start, stop, each.form)
+            yield FormSpan(start, stop, stated_form.form)
             start = stop
     if start < end:
         yield FormSpan(start, end, None)
@@ -333,7 +340,7 @@ def find_forms(
     """
     names = [domain, *sorted(forms.keys() - {domain})]
     for name in names:
-        stated = forms.get(name, ())
-        if any(each.form.column == column for each in stated):
-            return stated
+        stated_forms = forms.get(name, ())
+        if any(stated_form.form.column == column for stated_form in stated_forms):
+            return stated_forms
     return ()

@@ -63,18 +63,18 @@ def format_time(time: int | None) -> str:
         return "-"
     if time not in UNIX_MS:
         return str(time)
-    shown = (EPOCH + timedelta(milliseconds=time)).replace(tzinfo=None)
-    return f"{shown.isoformat(timespec='milliseconds' if time % 1000 else 'seconds')}Z"
+    moment = (EPOCH + timedelta(milliseconds=time)).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='milliseconds' if time % 1000 else 'seconds')}Z"
 
 
-def format_gap(earlier: int, later: int) -> str:
+def format_gap(earlier_time: int, later_time: int) -> str:
     """Return the difference of two times, as a duration if both can be Unix ms.
 
     >>> format_gap(1357034400000, 1357038300000), format_gap(40, 42)
     ('1h 5m', '2')
     """
-    ms = later - earlier
-    return format_seconds(ms) if earlier in UNIX_MS and later in UNIX_MS else str(ms)
+    ms = later_time - earlier_time
+    return format_seconds(ms) if earlier_time in UNIX_MS and later_time in UNIX_MS else str(ms)
 
 
 def format_month(unix_ms: int) -> str:
@@ -121,8 +121,12 @@ def format_duration(ms: int) -> str:
     for unit, size in UNITS_MS.items():
         number, ms = divmod(ms, size)
         parts.append(f"{number}{unit}" if number else "")
-    first = next((at for at, part in enumerate(parts) if part), None)
-    return "0ms" if first is None else " ".join(filter(None, parts[first : first + 2]))
+    first_index = next((index for index, part in enumerate(parts) if part), None)
+    return (
+        "0ms"
+        if first_index is None
+        else " ".join(filter(None, parts[first_index : first_index + 2]))
+    )
 
 
 def format_seconds(ms: int) -> str:
@@ -134,8 +138,8 @@ def format_seconds(ms: int) -> str:
     return format_duration(ms // 1000 * 1000) if ms >= UNITS_MS["s"] else "0s"
 
 
-def pluralize(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def pluralize(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Beyond(Struct, frozen=True):
@@ -153,9 +157,11 @@ class Beyond(Struct, frozen=True):
         if abs(self.time) >= MAX_INT64:
             return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound
-        far = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else format_duration(ahead)
+        distance = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else format_duration(ahead)
         units = (("microseconds", 10**3), ("nanoseconds", 10**6))
-        fits = (unit for unit, n in units if LEAST_UNIX_MS < self.time // n <= bound)
-        return f"{self.field} {format_time(self.time)} is {far} too far ahead" + "".join(
-            f": {unit}?" for unit in fits
+        fitting_units = (
+            unit for unit, factor in units if LEAST_UNIX_MS < self.time // factor <= bound
+        )
+        return f"{self.field} {format_time(self.time)} is {distance} too far ahead" + "".join(
+            f": {unit}?" for unit in fitting_units
         )

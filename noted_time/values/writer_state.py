@@ -90,10 +90,12 @@ def join_names(names: Sequence[str], number: int | None = None) -> str:
     >>> join_names(["a", "b"]), join_names(["a", "b"], 9), join_names("abcdefgh")
     ('a and b', 'a, b and 7 more', 'a, b, c, d, e and 3 more')
     """
-    shown = names[:NAMES_PER_SENTENCE]
-    more = (len(names) if number is None else number) - len(shown)
-    *first, last = [*shown, f"{more:,} more"] if more > 0 else shown
-    return f"{', '.join(first)} and {last}" if first else last
+    shown_names = names[:NAMES_PER_SENTENCE]
+    hidden_count = (len(names) if number is None else number) - len(shown_names)
+    *first_names, last_name = (
+        [*shown_names, f"{hidden_count:,} more"] if hidden_count > 0 else shown_names
+    )
+    return f"{', '.join(first_names)} and {last_name}" if first_names else last_name
 
 
 class Terms(Struct, frozen=True):
@@ -144,12 +146,12 @@ class LateRows(Struct, frozen=True):
     ] = None
 
     def join(self, other: LateRows) -> LateRows:
-        most = (
+        max_time = (
             None
             if self.max_time is None or other.max_time is None
             else max(self.max_time, other.max_time)
         )
-        return LateRows(_sum(self.rows, other.rows), min(self.min_time, other.min_time), most)
+        return LateRows(_sum(self.rows, other.rows), min(self.min_time, other.min_time), max_time)
 
 
 def is_reversed(late: LateRows) -> bool:
@@ -200,7 +202,11 @@ class LateReport(Struct, frozen=True):
         (1, True, 7)
         """
         is_known = self.min_time is not None and other.min_time is not None
-        served = [each for each in (self.seen_served_ms, other.seen_served_ms) if each is not None]
+        served_moments = [
+            served_ms
+            for served_ms in (self.seen_served_ms, other.seen_served_ms)
+            if served_ms is not None
+        ]
         return LateReport(
             self.writer,
             _sum(self.rows, other.rows),
@@ -210,7 +216,7 @@ class LateReport(Struct, frozen=True):
             max(self.last_seen_at, other.last_seen_at),
             max(self.lateness, other.lateness),
             self.may_have_more or other.may_have_more,
-            max(served, default=None),
+            max(served_moments, default=None),
         )
 
 
@@ -220,12 +226,16 @@ def group_late_rows(times: Iterable[int]) -> list[LateRows]:
     >>> group_late_rows([3_600_000, 7, 5])
     [LateRows(rows=2, min_time=5, max_time=7), LateRows(rows=1, min_time=3600000, max_time=3600000)]
     """
-    hours = (list(each) for _, each in groupby(sorted(times), lambda time: time // HOUR_MS))
-    return [LateRows(len(each), each[0], each[-1]) for each in hours]
+    times_by_hour = (
+        list(hour_times) for _, hour_times in groupby(sorted(times), lambda time: time // HOUR_MS)
+    )
+    return [
+        LateRows(len(hour_times), hour_times[0], hour_times[-1]) for hour_times in times_by_hour
+    ]
 
 
-def _sum(rows: int, more: int) -> int:
-    return min(rows + more, MAX_INT64)
+def _sum(rows: int, more_rows: int) -> int:
+    return min(rows + more_rows, MAX_INT64)
 
 
 _EXCLUSION_REASONS = {
@@ -259,13 +269,13 @@ class Exclusion(Struct, frozen=True):
         >>> Exclusion("timed_out", excluded_at=1357041600000, lower=90).sentence[:81]
         'the watermark has been advancing without it since 2013-01-01T12:00:00Z (timed_out'
         """
-        happened, remedy = _EXCLUSION_REASONS.get(
+        cause, remedy = _EXCLUSION_REASONS.get(
             self.reason, ("see explain", "see explain of the stream")
         )
         lower = format_time(None if self.lower is UNSET else self.lower)
         return (
             f"the watermark has been advancing without it since {format_time(self.excluded_at)} "
-            f"({self.reason}: {happened}), so rows that it writes below {lower} are late until it "
+            f"({self.reason}: {cause}), so rows that it writes below {lower} are late until it "
             f"has noted a time above that; to avoid it, {remedy}"
         )
 
@@ -350,8 +360,8 @@ class Late(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """As `describe`, also if the writers are not known."""
-        unknown = "" if self.count or not self else ", but it is not known which rows came too late"
-        return self.describe() + unknown
+        doubt = "" if self.count or not self else ", but it is not known which rows came too late"
+        return self.describe() + doubt
 
     def describe(self) -> str:
         """Return the writers with late rows as the end of a sentence; those without a number last.
@@ -362,15 +372,18 @@ class Late(Struct, frozen=True):
         >>> Late((LateWriter("pos", 3, 5, 6, 7), till), 2).describe()
         ', with late rows of pos (3); till may have late rows'
         """
-        named = [f"{each.writer} ({each.row_count})" for each in self.writers if each.rows]
-        others = [each.writer for each in self.writers if not each.rows]
-        count, rows = len(named) if others else self.count, ""
-        if named:
-            rows = f", with late rows of {join_names(named, count)}"
-        if not others:
+        counted_writers = [
+            f"{writer.writer} ({writer.row_count})" for writer in self.writers if writer.rows
+        ]
+        uncounted_writers = [writer.writer for writer in self.writers if not writer.rows]
+        count = len(counted_writers) if uncounted_writers else self.count
+        rows = ""
+        if counted_writers:
+            rows = f", with late rows of {join_names(counted_writers, count)}"
+        if not uncounted_writers:
             return rows
-        others_named = join_names(others, self.count - count)
-        return f"{rows}; {others_named} may have late rows"
+        uncounted_names = join_names(uncounted_writers, self.count - count)
+        return f"{rows}; {uncounted_names} may have late rows"
 
 
 class Missing(Struct, frozen=True):
@@ -390,8 +403,8 @@ class Missing(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """As `describe`, also if the writers are not known."""
-        what = ", but who is missing is not known: it is older than the ledger or the first mark"
-        return self.describe() + ("" if self.count or self.is_known else what)
+        doubt = ", but who is missing is not known: it is older than the ledger or the first mark"
+        return self.describe() + ("" if self.count or self.is_known else doubt)
 
     def describe(self, now: int | None = None) -> str:
         """Return the missing writers as the end of a sentence; `now` is in Unix ms.
@@ -403,12 +416,20 @@ class Missing(Struct, frozen=True):
         >>> Missing((new,), 3, 3).describe()
         '; paris was not expected yet and 2 more'
         """
-        named = self.writers[:NAMES_PER_SENTENCE]
-        absent = [each.describe(now) for each in named if not each.joined_later]
-        newer = [each.describe(now) for each in named if each.joined_later]
-        later = self.joined_later
-        without = f", without {join_names(absent, self.count - later)}" if absent else ""
-        return f"{without}; {join_names(newer, later)}" if newer else without
+        named_absences = self.writers[:NAMES_PER_SENTENCE]
+        absent_writers = [
+            absence.describe(now) for absence in named_absences if not absence.joined_later
+        ]
+        later_writers = [
+            absence.describe(now) for absence in named_absences if absence.joined_later
+        ]
+        later_count = self.joined_later
+        ending = (
+            f", without {join_names(absent_writers, self.count - later_count)}"
+            if absent_writers
+            else ""
+        )
+        return f"{ending}; {join_names(later_writers, later_count)}" if later_writers else ending
 
 
 class NotVouching(Struct, frozen=True):
@@ -426,8 +447,8 @@ class NotVouching(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        until = "" if self.to_time is None else f", vouches to {format_time(self.to_time)}"
-        return f"{self.writer} ({STATUS_WORDS.get(self.reason, self.reason)}{until})"
+        limit = "" if self.to_time is None else f", vouches to {format_time(self.to_time)}"
+        return f"{self.writer} ({STATUS_WORDS.get(self.reason, self.reason)}{limit})"
 
 
 def suggest_ending(stream: str, writer: str, domain: str) -> str:
@@ -474,24 +495,24 @@ class VouchedBy(Struct, frozen=True):
         if not self.expected:
             if not self.count:
                 return "but nobody vouches for it"
-            named = ", ".join(self.names[:FEW_NAMES])
-            more = f" and {self.count - FEW_NAMES:,} more" if self.count > FEW_NAMES else ""
-            return f"by {named}{more} ({writers}, none expected)"
+            names = ", ".join(self.names[:FEW_NAMES])
+            remainder = f" and {self.count - FEW_NAMES:,} more" if self.count > FEW_NAMES else ""
+            return f"by {names}{remainder} ({writers}, none expected)"
         if self.expected_vouching == self.expected:
             return f"by {writers}, all that are expected"
-        by = f"by {self.expected_vouching:,} of {self.expected:,} expected writers"
+        clause = f"by {self.expected_vouching:,} of {self.expected:,} expected writers"
         unnamed_count = self.expected - self.expected_vouching
-        absent = list[str]()
-        for each in self.not_vouching:
-            if each.is_expected and each.writer in named_elsewhere:
+        unnamed_writers = list[str]()
+        for writer in self.not_vouching:
+            if writer.is_expected and writer.writer in named_elsewhere:
                 unnamed_count -= 1
-            elif each.is_expected:
-                absent.append(each.sentence)
+            elif writer.is_expected:
+                unnamed_writers.append(writer.sentence)
         if not unnamed_count:
-            return by
-        others = unnamed_count - min(len(absent), FEW_NAMES)
-        also = f" and {others:,} more" if others else ""
-        return f"{by}, not by {', '.join(absent[:FEW_NAMES])}{also}"
+            return clause
+        other_count = unnamed_count - min(len(unnamed_writers), FEW_NAMES)
+        other_remainder = f" and {other_count:,} more" if other_count else ""
+        return f"{clause}, not by {', '.join(unnamed_writers[:FEW_NAMES])}{other_remainder}"
 
 
 FEW_NAMES = 5

@@ -67,9 +67,9 @@ class DirectoryOfZones:
                 suppress(OSError),
                 self._directory.joinpath(name).open(encoding="ascii", errors="replace") as file,
             ):
-                found = RELEASE_PATTERN.search(file.readline(100))
-                if found is not None:
-                    return found[0]
+                match = RELEASE_PATTERN.search(file.readline(100))
+                if match is not None:
+                    return match[0]
         return None
 
 
@@ -126,7 +126,7 @@ def load_zone(key: str) -> ReleasedZone:
 
 def load_released_zone(key: str, release: str | None) -> ReleasedZone:
     """Return a zone by the data of one release, or raise `Unreadable` if they are not installed."""
-    sources = [each for each in list_zone_sources() if each.release == release]
+    sources = [source for source in list_zone_sources() if source.release == release]
     if sources:
         return _load_from(sources, key)
     raise Unreadable(
@@ -161,8 +161,8 @@ def _rank_release(release: str | None) -> tuple[int, int, str]:
     >>> sorted(["2025z", "2026a", None, "2025za", "2025b"], key=_rank_release)
     [None, '2025b', '2025z', '2025za', '2026a']
     """
-    found = None if release is None else RELEASE_PATTERN.fullmatch(release)
-    if found is None:
+    match = None if release is None else RELEASE_PATTERN.fullmatch(release)
+    if match is None:
         return 0, 0, ""
-    year, letters = found.groups()
+    year, letters = match.groups()
     return int(year), len(letters), letters

@@ -167,14 +167,18 @@ class Completeness(Struct, frozen=True, kw_only=True):
     @property
     def writers_clause(self) -> str:
         """The writers that vouch, and the missing ones that no other lack names."""
-        remarks = (each for each in self.lacks if each.status == "complete")
-        absent = [each.sentence for each in remarks if each.kind == "missing"]
-        by = ""
+        remarks = (lack for lack in self.lacks if lack.status == "complete")
+        missing_sentences = [lack.sentence for lack in remarks if lack.kind == "missing"]
+        writers_clause = ""
         if self.vouched is not None:
-            by = describe_vouching(
+            writers_clause = describe_vouching(
                 self.vouched, is_sealed=self.sealed, named_elsewhere=list_unmet_writers(self.lacks)
             )
-        return f"{by}, without {join_names(absent)}" if absent else by
+        return (
+            f"{writers_clause}, without {join_names(missing_sentences)}"
+            if missing_sentences
+            else writers_clause
+        )
 
 
 def find_worst(statuses: Iterable[VerdictStatus]) -> VerdictStatus:
@@ -188,7 +192,7 @@ def find_worst(statuses: Iterable[VerdictStatus]) -> VerdictStatus:
 
 
 def find_status(lacks: Iterable[Lack]) -> VerdictStatus:
-    return find_worst(each.status for each in lacks)
+    return find_worst(lack.status for lack in lacks)
 
 
 def apply_policy(answer: Completeness, missing: str, late: str) -> Completeness:
@@ -198,39 +202,39 @@ def apply_policy(answer: Completeness, missing: str, late: str) -> Completeness:
     they are a remark, and so is a stream without expected writers.
     """
 
-    def judge(each: Lack) -> Lack:
-        policy = late if each.kind == "late" else missing
-        if each.kind in POLICY_KINDS and policy in {"warn", "accept"}:
-            return replace(each, status="complete")
-        if each.kind in AWAITED_KINDS and policy == "wait" and each.status != "complete":
-            return replace(each, status="waiting")
-        return each
+    def judge(lack: Lack) -> Lack:
+        policy = late if lack.kind == "late" else missing
+        if lack.kind in POLICY_KINDS and policy in {"warn", "accept"}:
+            return replace(lack, status="complete")
+        if lack.kind in AWAITED_KINDS and policy == "wait" and lack.status != "complete":
+            return replace(lack, status="waiting")
+        return lack
 
     lacks = tuple(map(judge, answer.lacks))
     return replace(answer, lacks=lacks, status=find_status(lacks))
 
 
 def find_remedy(lacks: Iterable[Lack]) -> str:
-    return next((each.remedy for each in lacks if each.remedy), "")
+    return next((lack.remedy for lack in lacks if lack.remedy), "")
 
 
 def describe_objections(lacks: Iterable[Lack]) -> list[str]:
     """Return a sentence for each lack that is not only a remark, with its remedy."""
-    objections = (each for each in lacks if each.status != "complete")
-    return [each.sentence + (f": {each.remedy}" if each.remedy else "") for each in objections]
+    objections = (lack for lack in lacks if lack.status != "complete")
+    return [lack.sentence + (f": {lack.remedy}" if lack.remedy else "") for lack in objections]
 
 
 def list_unmet_writers(lacks: Iterable[Lack]) -> set[str]:
     """Return the writers whose lacks say that they do not vouch."""
     writers = set[str]()
-    for each in lacks:
-        if each.writer is not None and each.status != "complete" and each.kind in UNMET_KINDS:
-            writers.add(each.writer)
+    for lack in lacks:
+        if lack.writer is not None and lack.status != "complete" and lack.kind in UNMET_KINDS:
+            writers.add(lack.writer)
     return writers
 
 
 def name_source(lacks: Iterable[Lack], source: str) -> list[Lack]:
-    return [replace(each, source=source, sentence=f"{source}: {each.sentence}") for each in lacks]
+    return [replace(lack, source=source, sentence=f"{source}: {lack.sentence}") for lack in lacks]
 
 
 def combine(parts: Mapping[str, Completeness]) -> Completeness:
@@ -244,23 +248,24 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
     >>> both.complete_to, both.first_lower, both.sentence
     (10, 4, 'to 20; to 10')
     """
-    (first, *others) = parts.values()
-    if not others:
-        return first
-    lacks = [lack for name, each in parts.items() for lack in name_source(each.lacks, name)]
-    times = [(each.complete_to, each.complete_to_shown) for each in parts.values()]
-    known = [(time, shown) for time, shown in times if time is not None]
-    complete_to, shown = None, None
-    if len(known) == len(times):
-        complete_to, shown = min(known, key=itemgetter(0))
-    firsts = [each.first_lower for each in parts.values() if each.first_lower is not None]
+    (first_part, *other_parts) = parts.values()
+    if not other_parts:
+        return first_part
+    lacks = [lack for name, part in parts.items() for lack in name_source(part.lacks, name)]
+    times = [(part.complete_to, part.complete_to_shown) for part in parts.values()]
+    known_times = [(time, shown_time) for time, shown_time in times if time is not None]
+    complete_to = None
+    shown_time = None
+    if len(known_times) == len(times):
+        complete_to, shown_time = min(known_times, key=itemgetter(0))
+    first_lowers = [part.first_lower for part in parts.values() if part.first_lower is not None]
     return Completeness(
-        status=find_worst(each.status for each in parts.values()),
+        status=find_worst(part.status for part in parts.values()),
         complete_to=complete_to,
-        complete_to_shown=shown,
+        complete_to_shown=shown_time,
         lacks=tuple(lacks),
-        sentence="; ".join(each.sentence for each in parts.values()),
+        sentence="; ".join(part.sentence for part in parts.values()),
         remedy=find_remedy(lacks),
-        sealed=all(each.sealed for each in parts.values()),
-        first_lower=max(firsts) if len(firsts) == len(parts) else None,
+        sealed=all(part.sealed for part in parts.values()),
+        first_lower=max(first_lowers) if len(first_lowers) == len(parts) else None,
     )

@@ -50,58 +50,81 @@ def format_lower(lower: int | None) -> str:
     return "before its first mark" if lower is None else f"at {format_time(lower)}"
 
 
-def describe_advance(who: str, lower: int, live: int, now: int) -> str:
+def describe_advance(stream: str, lower: int, live: int, now: int) -> str:
     lag = max(0, now - lower)
     is_near = lower in UNIX_MS and lag < YEAR_MS
-    far = f"{format_seconds(lag)} behind" if is_near else f"now at {format_time(lower)}"
+    progress = f"{format_seconds(lag)} behind" if is_near else f"now at {format_time(lower)}"
     writers = {0: "no writer is live", 1: "its live writer notes"}
-    return f"{who} advances, {far}: {writers.get(live, f'{name_all(live)} live writers note')}."
+    return (
+        f"{stream} advances, {progress}: "
+        f"{writers.get(live, f'{name_all(live)} live writers note')}."
+    )
 
 
 def describe_overtaking(
-    who: str, decision: WaitForWriters, lower: int | None, overtaking: Overtaking, *, is_late: bool
+    stream: str,
+    decision: WaitForWriters,
+    lower: int | None,
+    overtaking: Overtaking,
+    *,
+    is_late: bool,
 ) -> str:
-    does = "is held back" if is_late else "waits"
-    waits = describe_waiting(
-        [each.writer for each in decision.waiting_for], decision.holding_back_count
+    verb = "is held back" if is_late else "waits"
+    clause = describe_waiting(
+        [waiting_writer.writer for waiting_writer in decision.waiting_for],
+        decision.holding_back_count,
     )
-    waits = waits if is_late else waits.removeprefix("it waits ")
-    noted = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
-    since, colon = format_time(overtaking.began_at), ":" if is_late else ""
-    return f"{who} {does} {format_lower(lower)}{colon} {waits} since {since}, and {noted}."
+    clause = clause if is_late else clause.removeprefix("it waits ")
+    last_note = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
+    start = format_time(overtaking.began_at)
+    colon = ":" if is_late else ""
+    return f"{stream} {verb} {format_lower(lower)}{colon} {clause} since {start}, and {last_note}."
 
 
-def describe_decision(who: str, decision: Decision, lower: int | None, *, has_writers: bool) -> str:
-    at = format_lower(lower)
+def describe_decision(
+    stream: str, decision: Decision, lower: int | None, *, has_writers: bool
+) -> str:
+    place = format_lower(lower)
     match decision:
         case WaitForWriters():
             writers = pluralize(decision.holding_back_count, "writer")
-            return f"{who} is held back {at}: it waits for {writers}."
+            return f"{stream} is held back {place}: it waits for {writers}."
         case Advance():
-            return f"{who} advances to {format_time(decision.lower)}, its first mark."
+            return f"{stream} advances to {format_time(decision.lower)}, its first mark."
         case Sealed():
-            return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
+            return f"{stream} is sealed {place}: it takes no more notes, and no mark follows."
         case Quiet() if has_writers:
-            return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
+            return (
+                f"{stream} is quiet {place}: it waits for no writer, and everything noted is "
+                "marked."
+            )
         case Quiet():
-            none = "no writer has joined yet" if lower is None else "its writers left long ago"
-            return describe_standstill(who, lower, none)
+            reason = "no writer has joined yet" if lower is None else "its writers left long ago"
+            return describe_standstill(stream, lower, reason)
 
 
-def describe_standstill(who: str, lower: int | None, why: str) -> str:
-    return f"{who} stands {format_lower(lower)}: {why}; nothing advances it."
+def describe_standstill(stream: str, lower: int | None, reason: str) -> str:
+    return f"{stream} stands {format_lower(lower)}: {reason}; nothing advances it."
 
 
-def describe_silence(out: int, last_at: int | None, *, are_silent: bool, is_rest: bool) -> str:
+def describe_silence(
+    excluded_count: int, last_at: int | None, *, are_silent: bool, is_rest: bool
+) -> str:
     """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`).
 
     >>> describe_silence(2, None, are_silent=True, is_rest=True)
     'all writers that have not finished are silent'
     """
-    last = "" if last_at is None else f"{', the last' * (out > 1)} since {format_time(last_at)}"
-    who = f"{name_all(out)} writers are" if out > 1 else "its only writer is"
-    who = "all writers that have not finished are" if is_rest else who
-    return f"{who} {f'silent{last}' if are_silent else 'excluded'}"
+    silence_start = (
+        ""
+        if last_at is None
+        else f"{', the last' * (excluded_count > 1)} since {format_time(last_at)}"
+    )
+    subject = (
+        f"{name_all(excluded_count)} writers are" if excluded_count > 1 else "its only writer is"
+    )
+    subject = "all writers that have not finished are" if is_rest else subject
+    return f"{subject} {f'silent{silence_start}' if are_silent else 'excluded'}"
 
 
 def describe_never_noted(number: int) -> str:
@@ -110,8 +133,10 @@ def describe_never_noted(number: int) -> str:
     >>> describe_never_noted(1), describe_never_noted(1200)
     ('its only writer has never noted', 'none of its 1,200 writers has ever noted')
     """
-    who = "its only writer has never" if number == 1 else f"none of its {number:,} writers has ever"
-    return f"{who} noted"
+    subject = (
+        "its only writer has never" if number == 1 else f"none of its {number:,} writers has ever"
+    )
+    return f"{subject} noted"
 
 
 def describe_return(number: int) -> str:
@@ -124,9 +149,12 @@ def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
         waits = "" if is_sealed else ": it waits for the next one"
         return f"A reader at this position has reached all marks{waits}."
     needs = []
-    for each in reader.waiting_for[:NAMES_PER_SENTENCE]:
-        noted = f", as {each.writer} noted" if each.writer else ""
-        needs.append(f"segment {each.segment} to {each.needed}{noted} (read to {each.offset})")
+    for segment in reader.waiting_for[:NAMES_PER_SENTENCE]:
+        noted_clause = f", as {segment.writer} noted" if segment.writer else ""
+        needs.append(
+            f"segment {segment.segment} to {segment.needed}{noted_clause} "
+            f"(read to {segment.offset})"
+        )
     mark = f"mark {reader.next_seq}, {format_time(reader.next_lower)}"
     return (
         f"A reader at this position is {format_lower(reader.lower)}, "
@@ -140,8 +168,8 @@ def describe_next_mark(writers: int) -> str:
     return f"Its next mark waits for {pluralize(writers, 'writer')}."
 
 
-def describe_lower(lower: int, by: str) -> str:
-    return f"It is complete to {format_time(lower)}, {by}."
+def describe_lower(lower: int, vouching: str) -> str:
+    return f"It is complete to {format_time(lower)}, {vouching}."
 
 
 def describe_longest_waiting(
@@ -149,14 +177,19 @@ def describe_longest_waiting(
 ) -> str:
     """Describe the waiting writers. The first was heard `heard_ms` ago, if it ever noted."""
     first = decision.waiting_for[0]
-    held_back, state = format_seconds(first.held_back_ms), _describe_noted(first, lower)
+    held_back = format_seconds(first.held_back_ms)
+    last_note = _describe_noted(first, lower)
     if heard_ms is not None:
-        state += f", and was last heard {format_seconds(heard_ms)} ago"
+        last_note += f", and was last heard {format_seconds(heard_ms)} ago"
     if decision.holding_back_count == 1:
-        return f"{first.writer} has held it back for {held_back}: it {state}."
-    names = join_names([each.writer for each in decision.waiting_for], decision.holding_back_count)
+        return f"{first.writer} has held it back for {held_back}: it {last_note}."
+    names = join_names(
+        [waiting_writer.writer for waiting_writer in decision.waiting_for],
+        decision.holding_back_count,
+    )
     return (
-        f"They are {names}. {first.writer} has held it back longest, for {held_back}: it {state}."
+        f"They are {names}. {first.writer} has held it back longest, for {held_back}: "
+        f"it {last_note}."
     )
 
 
@@ -180,8 +213,8 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
 
 def describe_ahead(ahead: int, *, has_waiting: bool, domain: str) -> str:
     """Describe live writers beyond the lower; `domain` is empty if it is the only one."""
-    verb, does = ("has", "does") if ahead == 1 else ("have", "do")
-    vouches = f", or {does} not vouch for {domain}" if domain else ""
+    verb, auxiliary = ("has", "does") if ahead == 1 else ("have", "do")
+    vouches = f", or {auxiliary} not vouch for {domain}" if domain else ""
     writers = pluralize(ahead, "other live writer" if has_waiting else "live writer")
     return f"{writers} {verb} noted later times{vouches}."
 
@@ -224,51 +257,56 @@ def describe_next_advance(
     decision: WaitForWriters, foreseen: Forecast | None, in_ms: int, *, is_possible: bool
 ) -> str:
     """Describe the next advance: the forecast in `in_ms`, or at the last timeout."""
-    waits, is_one = decision.waiting_for, decision.holding_back_count == 1
-    who = waits[0].writer if is_one else "each of them"
-    noted = f"It advances when {who} notes a later time"
-    ends = f"when {who if is_one else 'the last of them'} times out"
+    waiting_writers = decision.waiting_for
+    is_one = decision.holding_back_count == 1
+    subject = waiting_writers[0].writer if is_one else "each of them"
+    condition = f"It advances when {subject} notes a later time"
+    timeout_clause = f"when {subject if is_one else 'the last of them'} times out"
     if foreseen is not None:
-        prediction = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
+        prediction = f"{condition}, or automatically in {format_seconds(in_ms)}, {timeout_clause}"
         if foreseen.exclusions == decision.holding_back_count:
             return f"{prediction}."
         names = join_names(foreseen.writers, foreseen.exclusions)
         return f"{prediction}: then to {format_time(foreseen.lower)}, without {names}."
     if not is_possible:
-        return f"{noted}, not by itself: no other writer has noted a later time."
-    at = format_seconds(max(each.times_out_in_ms for each in waits))
-    return f"{noted}, or automatically in {at} at the earliest, {ends}."
+        return f"{condition}, not by itself: no other writer has noted a later time."
+    earliest = format_seconds(
+        max(waiting_writer.times_out_in_ms for waiting_writer in waiting_writers)
+    )
+    return f"{condition}, or automatically in {earliest} at the earliest, {timeout_clause}."
 
 
-def describe_suspension(writer: str, until: int, by: str | None, reason: str | None) -> str:
-    why = ": ".join(filter(None, (by, reason)))
-    shown = f" ({why})" if why else ""
-    return f"The timeout of {writer} is suspended until {format_time(until)}{shown}."
+def describe_suspension(writer: str, ends_at: int, operator: str | None, reason: str | None) -> str:
+    explanation = ": ".join(filter(None, (operator, reason)))
+    bracket = f" ({explanation})" if explanation else ""
+    return f"The timeout of {writer} is suspended until {format_time(ends_at)}{bracket}."
 
 
-def describe_without(who: str, what: str, lower: int | None, then: int | None) -> str:
-    if then is None:
-        return f"Without {who} there would still be no mark."
-    if then == lower:
-        return f"Without {who} it would stay where it is: no other writer has noted a later time."
+def describe_without(writers: str, rows: str, lower: int | None, lower_then: int | None) -> str:
+    if lower_then is None:
+        return f"Without {writers} there would still be no mark."
+    if lower_then == lower:
+        return (
+            f"Without {writers} it would stay where it is: no other writer has noted a later time."
+        )
     return (
-        f"Without {who} it would be at {format_time(then)}{_format_gain(lower, then)}; "
-        f"{what} below that would then be late."
+        f"Without {writers} it would be at {format_time(lower_then)}"
+        f"{_format_gain(lower, lower_then)}; {rows} below that would then be late."
     )
 
 
-def describe_excluded(some: Sequence[tuple[str, Exclusion]], number: int) -> str:
-    """Describe `some` of a `number` of excluded writers."""
+def describe_excluded(first_excluded: Sequence[tuple[str, Exclusion]], number: int) -> str:
+    """Describe the first of `number` excluded writers."""
     if not number:
         return "No writer is excluded."
-    named = [
-        (writer, f"since {format_time(each.excluded_at)} ({STATUS_WORDS[each.reason]})")
-        for writer, each in some
+    descriptions = [
+        (writer, f"since {format_time(exclusion.excluded_at)} ({STATUS_WORDS[exclusion.reason]})")
+        for writer, exclusion in first_excluded
     ]
-    if number == len(named) == 1:
-        return "{} is excluded {}.".format(*named[0])
-    who = join_names([" ".join(each) for each in named], number)
-    return f"Excluded: {who if named else pluralize(number, 'writer')}."
+    if number == len(descriptions) == 1:
+        return "{} is excluded {}.".format(*descriptions[0])
+    writers = join_names([" ".join(description) for description in descriptions], number)
+    return f"Excluded: {writers if descriptions else pluralize(number, 'writer')}."
 
 
 def describe_narrowed(stream: str, writer: str, domain: str) -> str:
@@ -276,19 +314,23 @@ def describe_narrowed(stream: str, writer: str, domain: str) -> str:
     return f"{writer} dropped {domain}, and marks may lack its rows: {remedy}."
 
 
-def describe_dry_run(would: DryRun, lower: int | None) -> str:
-    if would.decision != "advance" or would.lower is None:
-        verb = {"wait": "wait", "quiet": "be quiet", "sealed": "stay sealed"}[would.decision]
-        return f"Then it would {verb} {format_lower(would.lower)}."
-    then = f"Then it would advance to {format_time(would.lower)}{_format_gain(lower, would.lower)}"
-    if not would.excluded:
-        return f"{then}."
-    names = join_names(would.excluded)
-    write = f"{names} writes" if len(would.excluded) == 1 else "they write"
-    return f"{then}, without {names}: what {write} below that would then be late."
+def describe_dry_run(dry_run: DryRun, lower: int | None) -> str:
+    if dry_run.decision != "advance" or dry_run.lower is None:
+        verb = {"wait": "wait", "quiet": "be quiet", "sealed": "stay sealed"}[dry_run.decision]
+        return f"Then it would {verb} {format_lower(dry_run.lower)}."
+    outcome = (
+        f"Then it would advance to {format_time(dry_run.lower)}{_format_gain(lower, dry_run.lower)}"
+    )
+    if not dry_run.excluded:
+        return f"{outcome}."
+    names = join_names(dry_run.excluded)
+    writing = f"{names} writes" if len(dry_run.excluded) == 1 else "they write"
+    return f"{outcome}, without {names}: what {writing} below that would then be late."
 
 
-def _format_gain(lower: int | None, then: int) -> str:
-    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # they may have different units
+def _format_gain(lower: int | None, lower_then: int) -> str:
+    if lower is None or (lower in UNIX_MS) != (
+        lower_then in UNIX_MS
+    ):  # they may have different units
         return ""
-    return f", {format_gap(lower, then)} later"
+    return f", {format_gap(lower, lower_then)} later"

@@ -49,16 +49,16 @@ def suggest_expecting(stream: str) -> str:
 
 
 def describe_vouching(
-    by: VouchedBy, *, is_sealed: bool, named_elsewhere: Collection[str] = ()
+    vouched: VouchedBy, *, is_sealed: bool, named_elsewhere: Collection[str] = ()
 ) -> str:
     """Return who vouches for a time. No row comes after a seal, even if no writer vouches.
 
     >>> describe_vouching(VouchedBy(0), is_sealed=True)
     'because it is sealed'
     """
-    if is_sealed and not (by.count or by.expected):
+    if is_sealed and not (vouched.count or vouched.expected):
         return "because it is sealed"
-    return by.describe(named_elsewhere)
+    return vouched.describe(named_elsewhere)
 
 
 def describe_waiting(names: Sequence[str], number: int) -> str:
@@ -71,7 +71,7 @@ def describe_waiting(names: Sequence[str], number: int) -> str:
 
 
 def suggest_writer(
-    stream: str, writer: str, known: Iterable[str], forgets_after_ms: int | None
+    stream: str, writer: str, known_writers: Iterable[str], forgets_after_ms: int | None
 ) -> str:
     """Return what to do about a required writer that a stream does not know.
 
@@ -80,11 +80,13 @@ def suggest_writer(
     >>> suggest_writer("shops", "pariss", ["paris", "lima"], None)
     "did you mean 'paris'?"
     """
-    alike = get_close_matches(writer, dict.fromkeys(known), cutoff=SIMILARITY_CUTOFF)
-    remedy = suggest_names(alike)
-    if not alike:
+    similar_names = get_close_matches(
+        writer, dict.fromkeys(known_writers), cutoff=SIMILARITY_CUTOFF
+    )
+    remedy = suggest_names(similar_names)
+    if not similar_names:
         remedy = NOT_KNOWN.format(name_program(), stream)
     if forgets_after_ms is None:
         return remedy
-    forgotten = FORGOTTEN.format(stream=stream, retention=format_duration(forgets_after_ms))
-    return f"{remedy} {forgotten}" if alike else f"{remedy}. {forgotten}"
+    forgotten_hint = FORGOTTEN.format(stream=stream, retention=format_duration(forgets_after_ms))
+    return f"{remedy} {forgotten_hint}" if similar_names else f"{remedy}. {forgotten_hint}"

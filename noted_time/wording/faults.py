@@ -46,25 +46,25 @@ def shorten(text: str) -> str:
     return text if len(text) <= BRIEF_LENGTH else text[:BRIEF_LENGTH] + "…"
 
 
-def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
+def describe_unknown(kind: str, name: str, known_names: Sequence[str]) -> str:
     """Return a message for an unknown field or parameter, with the known names.
 
     >>> describe_unknown("field", "tiem", ["writer", "time"])
     "unknown field; did you mean 'time'? Known: writer, time"
     """
-    near = get_close_matches(name[:100], known, n=1)
-    meant = f"did you mean {near[0]!r}? Known" if near else "known"
-    which = f"{meant}: {', '.join(known)}" if known else "this call has none"
-    return f"unknown {kind}; {which}"
+    similar_names = get_close_matches(name[:100], known_names, n=1)
+    introduction = f"did you mean {similar_names[0]!r}? Known" if similar_names else "known"
+    hint = f"{introduction}: {', '.join(known_names)}" if known_names else "this call has none"
+    return f"unknown {kind}; {hint}"
 
 
 def place_faults(errors: Sequence[Mapping[str, Any]]) -> list[PlacedFault]:
     """Describe pydantic's errors of a query or a path."""
-    return [(format_path(each["loc"]), _describe_fault(each)) for each in errors[:FAULTS_SHOWN]]
+    return [(format_path(error["loc"]), _describe_fault(error)) for error in errors[:FAULTS_SHOWN]]
 
 
-def format_path(where: Sequence[int | str]) -> str:
-    return ".".join(shorten(str(part)) for part in where)
+def format_path(path: Sequence[int | str]) -> str:
+    return ".".join(shorten(str(part)) for part in path)
 
 
 def _describe_fault(error: Mapping[str, Any]) -> str:
@@ -78,21 +78,23 @@ def _describe_fault(error: Mapping[str, Any]) -> str:
 
 
 def describe_pattern(pattern: str) -> str:
-    kinds = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME))
-    return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
+    fault_by_part = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME))
+    return next((fault for part, fault in fault_by_part if part in pattern), MUST_BE_A_LINE)
 
 
-def describe_input(given: object) -> str:
+def describe_input(value: object) -> str:
     """Return the value that was given, and for a time in ISO format also its integer.
 
     >>> describe_input(-5), describe_input("2013-01-01T10:00Z"), describe_input([1])
     (', not -5', ", not '2013-01-01T10:00Z': in Unix ms that is 1357034400000", '')
     """
-    if not isinstance(given, str | int | float):
+    if not isinstance(value, str | int | float):
         return ""
-    found = f", not {json.dumps(given) if isinstance(given, bool) else shorten(repr(given))}"
+    description = f", not {json.dumps(value) if isinstance(value, bool) else shorten(repr(value))}"
     with suppress(Unreadable):
         return (
-            f"{found}: in Unix ms that is {parse_time(str(given))}" if "T" in str(given) else found
+            f"{description}: in Unix ms that is {parse_time(str(value))}"
+            if "T" in str(value)
+            else description
         )
-    return found
+    return description

@@ -13,7 +13,8 @@ def describe_fact(fact: LogFact) -> tuple[str, str]:
     >>> describe_fact(LogFact("moved_by", 3, 7, 1357034220000, by="d07"))[0]
     'segment 3 is ahead by the record at offset 7 (key d07), of 2013-01-01T09:57:00Z'
     """
-    segment, time = f"segment {fact.segment}", format_time(fact.time)
+    segment = f"segment {fact.segment}"
+    time = format_time(fact.time)
     if fact.kind == "open_transaction":
         problem = f"{segment} has an open transaction, first seen {time}"
         hidden = f"its records from offset {fact.offset} on cannot be read yet"

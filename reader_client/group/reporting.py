@@ -66,7 +66,7 @@ class ReportedBacklog:
     @property
     def state(self) -> BacklogState:
         """The group's backlog in the last answer, combined with the reader's."""
-        return add_reported(self.answered, reported=self._latest.get("backlog"))
+        return add_reported(self.answered, is_reported=self._latest.get("backlog"))
 
     def listen(self, callback: Callback) -> None:
         self._listeners.append(_Listener(callback))

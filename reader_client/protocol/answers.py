@@ -30,7 +30,7 @@ class StreamReply(Struct, frozen=True, kw_only=True):
         succession = Succession()
         for event in self.scale_events:
             # the controller has checked the event against segments that the answer lacks
-            succession.scale(event, known=set(event.sealed))
+            succession.scale(event, known_segments=set(event.sealed))
         return succession
 
     @property

@@ -177,7 +177,7 @@ class TopicPlan:
             if known.begins is None:
                 self.begun = self.begun or find_whole_from(topic, self._look_at(topic))
             begun = self.begun or known
-            whole = begun.resolve(marks, bounded=bounded)
+            whole = begun.resolve(marks, has_bound=bounded)
             if whole not in (known, self._logged, WHOLE_LOG):
                 warn_of_deleted(self.name, begun.begins or {}, self._look_at(topic), whole)
             self._logged = known = whole

@@ -38,7 +38,7 @@ def test_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) 
         lower = NOW - step["value"] if step["op"] == "lag" else lower
         idle = step["op"] == "idle" or (idle and step["op"] == "other")
         reported = step.get("backlog", reported)
-        found.append(backlog.look(NOW, lower, lower, idle=idle, reported=reported).backlog)
+        found.append(backlog.look(NOW, lower, lower, idle=idle, is_reported=reported).backlog)
 
     assert found == [step["expect"]["backlog"] for step in case["steps"]]
 
@@ -88,9 +88,9 @@ def test_every_reason_is_named_and_since_when() -> None:
     late = NOW - 5000
 
     assert [
-        backlog.look(NOW, late, NOW, reported=True),
-        backlog.look(NOW + 1, late, late, reported=None),
-        backlog.look(NOW + 2, NOW, NOW, reported=False),
+        backlog.look(NOW, late, NOW, is_reported=True),
+        backlog.look(NOW + 1, late, late, is_reported=None),
+        backlog.look(NOW + 2, NOW, NOW, is_reported=False),
         backlog.look(NOW + 3, NOW, NOW),
     ] == [
         BacklogState(
@@ -106,14 +106,14 @@ def test_every_reason_is_named_and_since_when() -> None:
 
 def test_a_readers_report_counts_at_once() -> None:
     state = BacklogState(backlog=True, backlog_causes=("reader_lag",), backlog_began_at=7)
-    reported = add_reported(state, reported=True)
-    first = add_reported(BacklogState(), reported=True)
+    reported = add_reported(state, is_reported=True)
+    first = add_reported(BacklogState(), is_reported=True)
 
     assert first == BacklogState(backlog=True, backlog_causes=("reported",))
     assert (
         reported,
-        add_reported(reported, reported=True),
-        add_reported(state, reported=False),
+        add_reported(reported, is_reported=True),
+        add_reported(state, is_reported=False),
     ) == (
         BacklogState(backlog=True, backlog_causes=("reported", "reader_lag"), backlog_began_at=7),
         reported,
@@ -161,6 +161,6 @@ def test_backlog_follows_its_definition(
         by_lag = any(flags) and not (caught_up and rule == "sticky")
         caught_up = caught_up or (bool(flags) and all(flag is False for flag in flags))
 
-        assert backlog.look(now, lower, last, idle=idle, reported=reported).backlog == (
+        assert backlog.look(now, lower, last, idle=idle, is_reported=reported).backlog == (
             by_lag or reported is True
         )

@@ -84,7 +84,7 @@ def next_unread(
 def test_successor_is_not_read_before_its_predecessor() -> None:
     """Also where the predecessor is not among the segments in question."""
     succession = Succession()
-    succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known={0, 1})
+    succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known_segments={0, 1})
     history = MarkHistory([Mark(1, 40, 99, StreamCut({0: 300, 1: 70}))])
 
     times = [SegmentTimes(history, succession, {0: end, 1: 70}) for end in (299, 300)]

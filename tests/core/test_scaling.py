@@ -12,7 +12,7 @@ MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})
 def make_succession(*events: ScaleEvent) -> Succession:
     succession = Succession()
     for event in events:
-        succession.scale(event, known={0, 1})
+        succession.scale(event, known_segments={0, 1})
     return succession
 
 

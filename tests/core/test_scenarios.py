@@ -256,7 +256,7 @@ class Scenario:
         stream.suspend_timeout(writer, until)
 
     def remove(self, stream: Aggregator, writer: str, by: str = "") -> None:
-        stream.remove(writer, now=self.now, by=by)
+        stream.remove(writer, now=self.now, operator=by)
 
     def end(self, stream: Aggregator, writer: str, domain: str) -> None:
         stream.end_narrowing(writer, domain)

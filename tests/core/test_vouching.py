@@ -169,7 +169,7 @@ class Witness(World):
 
     def hear(self, author: Author, note: Note) -> None:
         super().hear(author, note)
-        for domain, report in self.stream.report_late(note, at=0):
+        for domain, report in self.stream.report_late(note, noted_at=0):
             self.late[domain].add(report, is_correction=not report.may_have_more)
 
     def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:

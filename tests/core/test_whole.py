@@ -55,7 +55,7 @@ def test_known_time_is_final(steps: Steps, begins: dict[int, int], known: int) -
 def test_upper_of_other_times_is_not_a_bound() -> None:
     marks = MarkHistory([Mark(1, 10, 14, StreamCut({0: 20}), upper_is_bound=True)])
 
-    assert WholeFrom({0: 15}).resolve(marks, bounded=False).sentence == (
+    assert WholeFrom({0: 15}).resolve(marks, has_bound=False).sentence == (
         "it is not known which windows may lack rows: the upper of mark 1, the first after the "
         "deleted rows, is not a bound of their times"
     )

@@ -287,7 +287,7 @@ def test_reports_of_many_writers_drop_the_oldest() -> None:
     """Nothing can merge: the oldest are forgotten."""
     late = LateReports()
     for at in range(9):
-        late.add(LateReport(f"w{at}", 1, at, at, at, at), most=8)
+        late.add(LateReport(f"w{at}", 1, at, at, at, at), limit=8)
 
     assert (sorted(each.writer for each in late), late.known_from) == (
         ["w3", "w4", "w5", "w6", "w7", "w8"],
@@ -298,9 +298,9 @@ def test_reports_of_many_writers_drop_the_oldest() -> None:
 def test_writer_with_most_reports_is_merged_first() -> None:
     late = LateReports()
     for at in range(4):
-        late.add(LateReport("many", 1, at * HOUR_MS, (at or 9) * HOUR_MS, at, at), most=5)
-    late.add(LateReport("few", 1, 0, 0, 9, 9), most=5)
-    late.add(LateReport("one", 1, 0, 0, 9, 9), most=5)
+        late.add(LateReport("many", 1, at * HOUR_MS, (at or 9) * HOUR_MS, at, at), limit=5)
+    late.add(LateReport("few", 1, 0, 0, 9, 9), limit=5)
+    late.add(LateReport("one", 1, 0, 0, 9, 9), limit=5)
 
     assert sorted((each.writer, each.rows, each.min_time, each.max_time) for each in late) == [
         ("few", 1, 0, 0),
@@ -313,7 +313,7 @@ def test_writer_with_most_reports_is_merged_first() -> None:
 def test_reports_of_one_time_merge_in_arrival_order() -> None:
     arrived = [LateReport("w", 1, 0, 0, hour * HOUR_MS, hour * HOUR_MS) for hour in (3, 1, 2, 0)]
     late = LateReports(arrived)
-    late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), most=4)
+    late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), limit=4)
 
     hours = sorted((each.first_seen_at // HOUR_MS, each.last_seen_at // HOUR_MS) for each in late)
     assert hours == [(0, 0), (0, 1), (2, 3)]

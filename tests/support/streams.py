@@ -62,8 +62,8 @@ def restart(
         stream.succession,
         last,
         declared_served_ms,
-        sealed=stream.sealed,
-        unbounded=stream.unbounded,
+        initial_seal=stream.sealed,
+        unbounded_domains=stream.unbounded,
         forgotten_lowers=stream.forgotten_lowers,
     )
     absences = {
