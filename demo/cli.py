@@ -139,9 +139,10 @@ def _show(console: Console, result: Result, out: Path) -> None:
         console.print(sentence, style="red", highlight=False, markup=False)
     out.with_suffix(".json").write_text(json.dumps(result.figures, indent=2) + "\n")
     _say(console, f"The figures are {out}.json.")
-    if result.picture:
-        result.picture.savefig(out.with_suffix(".png"))
-        _say(console, f"The picture is {out}.png.")
+    for ending, picture in result.pictures.items():
+        file = out.with_name(f"{out.name}{ending}.png")
+        picture.savefig(file)
+        _say(console, f"The picture is {file}.")
 
 
 def _say(console: Console, *sentences: str) -> None:

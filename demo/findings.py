@@ -58,11 +58,15 @@ def play(stage: Stage, *, run_own: bool) -> Result:
     rising = range(HOUR_MS, max(choose_delays(stage.flights)) + 1, HOUR_MS // 10)
     curve = [own_watermark(stage.flights, delay_ms) for delay_ms in rising]
     lost = findings.measured[0].lost
+    perfect_ms = analyse_flights(stage.flights).perfect.median_ms
     return Result(
         table=report.table(findings),
         meaning=report.closing(findings),
         figures=report.figures(findings),
-        picture=picture.draw(findings, curve, analyse_flights(stage.flights).perfect.median_ms),
+        pictures={
+            "": picture.draw(findings, curve, perfect_ms),
+            "-dark": picture.draw(findings, curve, perfect_ms, picture.DARK_PALETTE),
+        },
         broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
     )
 

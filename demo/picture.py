@@ -6,6 +6,7 @@ The loss is logarithmic above a tenth of a percent and linear below, to show zer
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -17,107 +18,140 @@ from demo.data import HOUR_MS
 from demo.measurement import Findings, Outcome, format_delay
 from demo.report import sooner_hours
 
-INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
-OWN, NOTED = "#c2410c", "#0f766e"
-
-
 LINEAR_TO = 0.1
 LOSSES = (0, 0.1, 1, 10)
 
 
-def draw(findings: Findings, curve: Sequence[Outcome], perfect_ms: float | None) -> Figure:
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """The colours of a picture."""
+
+    paper: str
+    ink: str
+    grey: str
+    rule: str
+    own: str
+    noted: str
+
+
+LIGHT_PALETTE = Palette("#ffffff", "#1f2933", "#616e7c", "#e4e7eb", "#c2410c", "#0f766e")
+DARK_PALETTE = Palette("#0d1117", "#e6edf3", "#9da7b1", "#2a313c", "#f0883e", "#2dd4bf")
+
+
+def draw(
+    findings: Findings,
+    curve: Sequence[Outcome],
+    perfect_ms: float | None,
+    palette: Palette = LIGHT_PALETTE,
+) -> Figure:
     """Return the picture, 1600 by 864 pixels; `curve` is Spark's own watermark by delay.
 
     `perfect_ms` is the median wait under the perfect watermark, if any.
     """
     noted, *own = findings.shown
     sooner = sooner_hours(findings.shown)
-    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
+    figure = Figure(figsize=(10, 5.4), dpi=160, facecolor=palette.paper)
     FigureCanvasAgg(figure)
     title = f"Not one flight lost, and results {sooner:.1f} hours sooner"
     if noted.lost:
-        title = f"Noted time lost {noted.lost:,} flights"
+        title = f"noted-time lost {noted.lost:,} flights"
     subtitle = (
         f"{noted.rows:,} real flights, counted by hour of departure as they land: "
-        "noted time, and Spark's defaults at several delays"
+        "with noted-time, and with Spark's defaults at several delays"
     )
-    figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
-    figure.text(0.03, 0.865, subtitle, fontsize=11, color=GREY)
-    axes = _axes_of(figure, findings.shown)
-    _draw_own(axes, curve, own, findings.own_source)
-    _draw_saving(axes, noted.median_hours, sooner)
+    figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=palette.ink)
+    figure.text(0.03, 0.865, subtitle, fontsize=11, color=palette.grey)
+    axes = _axes_of(figure, findings.shown, palette)
+    _draw_own(axes, curve, own, findings.own_source, palette)
+    _draw_saving(axes, noted.median_hours, sooner, palette)
     if perfect_ms is not None:
-        _draw_perfect(axes, perfect_ms / HOUR_MS)
-    _draw_noted(axes, noted)
+        _draw_perfect(axes, perfect_ms / HOUR_MS, palette)
+    _draw_noted(axes, noted, palette)
     return figure
 
 
-def _axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
+def _axes_of(figure: Figure, outcomes: Sequence[Outcome], palette: Palette) -> Axes:
     """Return axes of rows lost over latency, with room for these outcomes."""
-    axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
+    axes = figure.add_axes((0.085, 0.125, 0.885, 0.67), facecolor=palette.paper)
     axes.set_xlim(0, max(outcome.median_hours for outcome in outcomes) * 1.17)
     axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.9)
     axes.set_ylim(-LINEAR_TO * 0.45, max(outcome.lost_percent for outcome in outcomes) * 3 + 1)
     axes.set_yticks(LOSSES, [f"{loss:g} %" for loss in LOSSES])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} h")
-    latency = "median time from the end of a window to its result, in replay time"
-    axes.set_xlabel(latency, color=GREY)
-    axes.set_ylabel("flights lost", color=GREY)
-    axes.grid(visible=True, color=RULE, linewidth=0.8)
+    latency = "median time from the end of an hour until its count is final"
+    axes.set_xlabel(latency, color=palette.grey)
+    axes.set_ylabel("flights lost", color=palette.grey)
+    axes.grid(visible=True, color=palette.rule, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=GREY, labelsize=10.5)
+    axes.tick_params(length=0, colors=palette.grey, labelsize=10.5)
     axes.spines[:].set_visible(False)
-    axes.axhline(0, color=GREY, linewidth=1, zorder=1)
+    axes.axhline(0, color=palette.grey, linewidth=1, zorder=1)
     return axes
 
 
-def _draw_own(axes: Axes, curve: Sequence[Outcome], own: Sequence[Outcome], dots: str) -> None:
+def _draw_own(
+    axes: Axes, curve: Sequence[Outcome], own: Sequence[Outcome], dots: str, palette: Palette
+) -> None:
     """Draw Spark's own watermark: a line, and a dot for each tried delay."""
     hours = [outcome.median_hours for outcome in curve]
     lost = [outcome.lost_percent for outcome in curve]
-    axes.plot(hours, lost, color=OWN, linewidth=2.5, alpha=0.3, zorder=2)
-    _name_own(axes, dots)
+    axes.plot(hours, lost, color=palette.own, linewidth=2.5, alpha=0.3, zorder=2)
+    _name_own(axes, dots, palette)
     for outcome in own:
         at = (outcome.median_hours, outcome.lost_percent)
-        axes.plot(*at, "o", color=OWN, markersize=10, markeredgecolor="white", zorder=3)
+        axes.plot(
+            *at, "o", color=palette.own, markersize=10, markeredgecolor=palette.paper, zorder=3
+        )
         label = f"delay {format_delay(outcome.delay_ms or 0)}\n{outcome.lost:,} lost"
         is_left = outcome.median_hours < axes.get_xlim()[1] / 2
         style: dict[str, Any] = {"ha": "right", "va": "top"} if is_left else {}
         offset = (-7, -9) if is_left else (7, 9)
-        _label(axes, label, at, offset, color=OWN, fontsize=10.5, linespacing=1.35, **style)
+        _label(axes, label, at, offset, color=palette.own, fontsize=10.5, linespacing=1.35, **style)
 
 
-def _name_own(axes: Axes, dots: str) -> None:
-    place: dict[str, Any] = {"transform": axes.transAxes, "color": OWN}
-    axes.text(0.64, 0.7, "Spark's own watermark", fontsize=14, weight="bold", **place)
-    source = dots if dots == "simulated" else f"dots {dots}, last dot and line simulated"
+def _name_own(axes: Axes, dots: str, palette: Palette) -> None:
+    place: dict[str, Any] = {"transform": axes.transAxes, "color": palette.own}
+    axes.text(0.64, 0.7, "withWatermark and a delay", fontsize=14, weight="bold", **place)
+    source = "all computed without Spark"
+    if dots != "simulated":
+        source = "dots: measured; line and last dot: computed"
     what = f"its defaults, a micro-batch a minute\n{source}"
     axes.text(0.64, 0.585, what, fontsize=10.5, linespacing=1.4, **place)
 
 
-def _draw_noted(axes: Axes, noted: Outcome) -> None:
+def _draw_noted(axes: Axes, noted: Outcome, palette: Palette) -> None:
     at = (noted.median_hours, noted.lost_percent)
-    axes.plot(*at, "o", color=NOTED, markersize=30, alpha=0.18, markeredgewidth=0, zorder=4)
-    axes.plot(*at, "o", color=NOTED, markersize=17, markeredgecolor="white", zorder=5)
-    label = f"noted time\n{noted.lost:,} lost, {noted.median_hours:.1f} h"
+    axes.plot(*at, "o", color=palette.noted, markersize=30, alpha=0.18, markeredgewidth=0, zorder=4)
+    axes.plot(*at, "o", color=palette.noted, markersize=17, markeredgecolor=palette.paper, zorder=5)
+    label = f"noted-time\n{noted.lost:,} lost, {noted.median_hours:.1f} h"
     beside: dict[str, Any] = {"ha": "right", "va": "bottom", "linespacing": 1.3}
-    _label(axes, label, at, (-18, 10), fontsize=14, color=NOTED, weight="bold", **beside)
+    _label(axes, label, at, (-18, 10), fontsize=14, color=palette.noted, weight="bold", **beside)
 
 
-def _draw_perfect(axes: Axes, hours: float) -> None:
-    axes.axvline(hours, color=GREY, linewidth=1.2, linestyle=(0, (2, 3)), zorder=1)
+def _draw_perfect(axes: Axes, hours: float, palette: Palette) -> None:
+    axes.axvline(hours, color=palette.grey, linewidth=1.2, linestyle=(0, (2, 3)), zorder=1)
     text = f"perfect watermark\n{hours:.1f} h"
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "left", "va": "top"}
-    axes.text(hours * 1.015, 0.97, text, color=GREY, fontsize=10.5, linespacing=1.3, **place)
+    axes.text(
+        hours * 1.015, 0.97, text, color=palette.grey, fontsize=10.5, linespacing=1.3, **place
+    )
 
 
-def _draw_saving(axes: Axes, noted_hours: float, sooner: float) -> None:
-    arrow = {"arrowstyle": "->", "color": NOTED, "linewidth": 1.8, "shrinkA": 9, "shrinkB": 13}
+def _draw_saving(axes: Axes, noted_hours: float, sooner: float, palette: Palette) -> None:
+    arrow = {
+        "arrowstyle": "->",
+        "color": palette.noted,
+        "linewidth": 1.8,
+        "shrinkA": 9,
+        "shrinkB": 13,
+    }
     ends = (noted_hours, 0), (noted_hours + sooner, 0)
     axes.annotate("", ends[0], xytext=ends[1], arrowprops=arrow, zorder=4)
     middle, label = (noted_hours + sooner / 2, 0), f"{sooner:.1f} hours sooner"
-    _label(axes, label, middle, (0, 6), color=NOTED, fontsize=11, weight="bold", ha="center")
+    _label(
+        axes, label, middle, (0, 6), color=palette.noted, fontsize=11, weight="bold", ha="center"
+    )
 
 
 def _label(

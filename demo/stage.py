@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,15 @@ def bars_on(console: Console) -> Progress:
 class Result:
     """The result of a story: sentences, and `figures` for JSON.
 
-    `broken` has the promises that it did not keep. The comparison has a picture.
+    `broken` has the promises that it did not keep. The comparison has a picture, light and dark, by
+    the ending of its file's name.
     """
 
     table: Table
     meaning: tuple[str, ...]
     figures: Mapping[str, Any]
     broken: tuple[str, ...] = ()
-    picture: Figure | None = None
+    pictures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 def table(

@@ -50,7 +50,7 @@ from noted_time.values.errors import (
 if TYPE_CHECKING:
     from noted_time.lineage import Why
 
-__version__ = "1.0.0.dev0"
+__version__ = "0.9.0.dev0"
 
 LAZY_IMPORTS = {"Why": ("noted_time.lineage", "")}
 

@@ -1,6 +1,7 @@
 """The producer on a real broker; every mark is compared with every record."""
 
 import random
+import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -601,6 +602,45 @@ def test_topic_with_broker_timestamps_is_logged(
     assert reported == [None]
     assert "LogAppendTime" in caplog.text
     assert "on_delivery failed" in caplog.text
+
+
+def test_event_older_than_the_retention_is_warned_of_once(
+    flights: Flights, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A recent event is not: its warning would be of the second old one."""
+    flights.broker.create(flights.topic, 1, {"retention.ms": 3_600_000})
+    with flights.start() as producer:
+        producer.produce(value="recent", event_time=unix_ms() - 60_000)
+        warned_before = "Kafka will delete this record" in caplog.text
+        for value in ("old", "older"):
+            producer.produce(value=value, event_time=NOON)
+        producer.flush(60)
+
+    warning = (
+        "Kafka will delete this record: its event_time 2013-01-01T12:00:00Z is .* behind this "
+        f"clock, and topic '{flights.topic}' has retention.ms=3600000"
+    )
+    assert (warned_before, len(re.findall(warning, caplog.text))) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"retention.ms": -1},
+        {"retention.ms": 3_600_000, "cleanup.policy": "compact"},
+        {"retention.ms": 3_600_000, "message.timestamp.type": "LogAppendTime"},
+    ],
+)
+def test_event_that_the_topic_keeps_is_not_warned_of(
+    flights: Flights, caplog: pytest.LogCaptureFixture, settings: dict[str, int | str]
+) -> None:
+    """The topic deletes nothing, or deletes by another time."""
+    flights.broker.create(flights.topic, 1, settings)
+    with flights.start() as producer:
+        producer.produce(value="old", key="a", event_time=NOON)
+        producer.flush(60)
+
+    assert "Kafka will delete" not in caplog.text
 
 
 def test_a_producer_warns_of_offsets_beyond_the_topic(

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 
+from demo.as_files import make_table
 from tests.pages.test_pages import JARS
 from tests.support.page import BLOCK, ROOT, Example, Runner, read_page, read_section
 from tests.support.processes import ServeProcess, run_python
@@ -90,11 +92,15 @@ def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None
 
 
 def test_every_script_is_known_here() -> None:
-    """Every script is run. A page reads the files of shops."""
+    """Every script is run. Pages read the files of shops and the flights."""
     tracked = subprocess.check_output(["git", "ls-files", "examples"], cwd=ROOT, text=True)
     found = {path for path in map(Path, tracked.split()) if path.parent.name != "shops"}
 
-    assert found == {Path("examples", each) for each in SCRIPTS}
+    assert found == {Path("examples", each) for each in (*SCRIPTS, "flights.parquet")}
+
+
+def test_the_flights_are_those_of_the_demo() -> None:
+    assert pq.read_table(ROOT / "examples" / "flights.parquet") == make_table()
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ CHANGING |= {"backlog_began_at", "connected_at"}
 CHANGING |= {"now", "first_at", "recent_lags_ms", "silent_ms", "times_out_at", "in_ms"}
 CHANGING |= {"first_seen_at", "last_seen_at"}
 DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
+RECENT_HOUR = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:")
+"""The day and hour of an output whose example writes at the current time."""
 
 
 class Example(NamedTuple):
@@ -211,8 +213,9 @@ def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _squeeze(text: str) -> str:
-    """Return the text without durations, rules, empty lines and column widths."""
+    """Return the text without durations, recent hours, rules, empty lines and column widths."""
     steady_text = DURATION.sub("DURATION", text.replace("─", ""))
+    steady_text = RECENT_HOUR.sub("HOUR:", steady_text)
     lines = (" ".join(line.split()) for line in steady_text.splitlines())
     return "\n".join(filter(None, lines))
 

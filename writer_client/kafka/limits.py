@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time as clocks
+from collections.abc import Mapping
 
 from noted_time.kafka import Topic
 from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, format_duration, format_time
@@ -19,14 +20,35 @@ APPEND_TIME_WARNING = (
     "not from the timestamp"
 )
 
+DELETION_WARNING = (
+    "Kafka will delete this record: its event_time %s is %s behind this clock, and topic %r has "
+    "retention.ms=%d. Set retention.ms=-1, or more than the age of the events"
+)
+
 log = logging.getLogger("noted_time.writer.kafka")
 
 
+def find_retention_ms(settings: Mapping[str, str]) -> int | None:
+    """Return the age at which a topic deletes records by their event times, if it does.
+
+    >>> find_retention_ms({"retention.ms": "1000", "cleanup.policy": "compact,delete"})
+    1000
+    >>> find_retention_ms({"retention.ms": "-1", "cleanup.policy": "delete"})
+    >>> find_retention_ms({"retention.ms": "1000", "cleanup.policy": "compact"})
+    """
+    if settings.get("message.timestamp.type") == "LogAppendTime":
+        return None
+    if "delete" not in settings.get("cleanup.policy", ""):
+        return None
+    retention_ms = int(settings.get("retention.ms", "-1"))
+    return retention_ms if retention_ms >= 0 else None
+
+
 class EventLimits:
-    """The timestamps that a topic's settings accept.
+    """The timestamps that a topic's settings accept and keep.
 
     Kafka refuses a whole batch for one bad timestamp. So call `check` for times outside `earliest`
-    to `latest`.
+    to `latest`. `check` also warns, once, of an event that Kafka will soon delete.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -34,6 +56,8 @@ class EventLimits:
         self._read_at = -SETTINGS_S
         self._before = self._after = LARGEST_TIME
         self._any_time = False
+        self._retention_ms: int | None = None
+        self._has_warned = False
         self._set_bounds()
 
     def check(self, stamp: int) -> None:
@@ -42,6 +66,16 @@ class EventLimits:
             fault = self._find_fault(stamp)
             if fault:
                 raise Rejected(f"the event was not sent: {fault}")
+        self._warn_of_deletion(stamp)
+
+    def _warn_of_deletion(self, stamp: int) -> None:
+        retention_ms, age_ms = self._retention_ms, unix_ms() - stamp
+        if self._has_warned or retention_ms is None or age_ms <= retention_ms:
+            return
+        self._has_warned = True
+        age = format_duration(age_ms)
+        log.warning(DELETION_WARNING, format_time(stamp), age, self._topic.name, retention_ms)
+        self._set_bounds()
 
     def _find_fault(self, stamp: int) -> str:
         now, name = self._set_bounds(), f"Kafka topic {self._topic.name!r}"
@@ -62,6 +96,8 @@ class EventLimits:
         """
         now = unix_ms()
         self.earliest = 1 if self._before >= now else LARGEST_TIME
+        if self._retention_ms is not None and not self._has_warned:
+            self.earliest = max(self.earliest, now - self._retention_ms)
         self.latest = min(LARGEST_TIME - 1, now + self._after)
         return now
 
@@ -79,6 +115,7 @@ class EventLimits:
             if any_time and not self._any_time:
                 log.warning(APPEND_TIME_WARNING, self._topic.name)
             self._any_time = any_time
+            self._retention_ms = find_retention_ms(values)
             between = values.get("message.timestamp.difference.max.ms", LARGEST_TIME)
             self._before, self._after = (
                 LARGEST_TIME if any_time else int(values.get(name, between)) for name in TIME_LIMITS
