@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from noted_time_extensions.tables.tests.support.claimed import TEN, Orders
 from tests.support.airflow import Airflow
-from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, read_page
 from tests.support.suites import find_programs
 from tools.trials.kafka import Broker

@@ -7,8 +7,7 @@ import pytest
 
 from noted_time import Rejected
 from noted_time_airflow.waiting import Condition, PollResult, WaitLog, watch
-from tests.support.claimed import TEN
-from tools.trials.calls import HOUR_MS
+from tools.trials.calls import HOUR_MS, TEN
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
 

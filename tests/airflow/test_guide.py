@@ -6,8 +6,8 @@ from unittest.mock import ANY
 
 import pytest
 
+from noted_time_extensions.tables.tests.support.claimed import TEN, Orders
 from tests.support.airflow import Airflow
-from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, read_section
 from tools.trials.calls import HOUR_MS
 from tools.trials.kafka import Broker

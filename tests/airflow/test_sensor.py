@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.airflow import install
-from tests.support.claimed import TEN
 from tests.support.suites import find_programs
+from tools.trials.calls import TEN
 
 PROGRAM = """
 import json, sys

@@ -34,8 +34,8 @@ from noted_time_airflow.waiting import (
     poll_once,
     watch,
 )
+from noted_time_extensions.tables.tests.support.claimed import TEN, Orders
 from reader_client.protocol.datasets import StreamDataset
-from tests.support.claimed import TEN, Orders
 from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded
 from tools.trials.calls import HOUR_MS

@@ -1,6 +1,5 @@
 """Texts of strangers are printed without escapes, forged lines or tracebacks."""
 
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,9 @@ import pytest
 
 from noted_time.answers import Explanation
 from noted_time.values import MOST_DOMAINS
-from noted_time_extensions.tables.claim import Claim
 from tests.cli.conftest import Commands
 from tests.cli.test_doctor_rules import LIVE
 from tests.cli.test_doctor_rules import STREAM as FLIGHTS
-from tests.support.claimed import TEN, Orders
 from tests.support.odd_controller import odd_controller
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202elive\r\nnoted-time: all is well"
@@ -116,21 +113,6 @@ def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) 
     assert SHOWN in printed
     assert not CONTROLS & set(printed)
     assert "noted-time: all is well" not in printed.splitlines()
-
-
-def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Path) -> None:
-    """JSON output stays JSON."""
-    orders = Orders(tmp_path)
-    orders.claim(TEN, 0)
-    orders.record(
-        Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing_writers=(EVIL,))
-    )
-    shown = run("claim", "show", orders.url, "--name", "web")
-    plain = run("claim", "show", orders.url, "--name", "web", "--json")
-
-    assert shown.out.count(SHOWN) == 2
-    assert json.loads(plain.out)["claims"]["web"]["time_of"] == EVIL
-    assert not CONTROLS & set(shown.out + plain.out)
 
 
 def test_all_output_passes_one_function() -> None:

@@ -8,8 +8,6 @@ behind exclamation marks, and last its status, unless that is 0:
     write flights 0 10:05 10:09       rows of a segment of a file log have times in column `at`
     rows flights 0 [{"at": 5}]        rows of any other columns, in one file
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
-    claim orders 10:00 {"from_time": 5}   a commit to a Delta table has a claim; see `Orders.claim`
-    append orders                     a commit has none; so does `overwrite orders`
     ask wait flights 10:05 require=all        a question by `tests.support.asking.ask`, whose
     [3]                                       output is compared only if some is shown
     find (note lima .* TIME) TIME=9           a part of the output, with values filled in,
@@ -40,20 +38,16 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 import pytest
-from deltalake import write_deltalake
 
 from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Result, note, write
 from tests.support.asking import ask
 from tests.support.caching_proxy import CachingProxy
-from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tests.support.polling import count_polls
 from tools.trials.served import Served
@@ -61,8 +55,7 @@ from writer_client import SegmentLogWriter
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 
-
-VERBS = "ask|find|note|write|rows|claim|append|overwrite|proxy|PUT|POST|DELETE"
+VERBS = "ask|find|note|write|rows|proxy|PUT|POST|DELETE"
 
 
 def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
@@ -110,9 +103,7 @@ class Session:
 
     served: Served
     run: Commands
-    orders: Orders
     stack: ExitStack = field(default_factory=ExitStack)
-    batches: Iterator[int] = field(default_factory=count)
     printed: str = ""
     found: str = ""
 
@@ -137,17 +128,8 @@ class Session:
             segment, _, rows = given.partition(" ")
             log = SegmentLogWriter(Path.cwd(), path, segments=[int(segment)], event_time="at")
             log.append(json.loads(rows))
-        elif verb == "claim":
-            time, _, more = given.partition(" ")
-            claimed = None if time == "none" else read_time(time)
-            options = json.loads(more or "{}")
-            self.orders.claim(
-                claimed, next(self.batches), *options.pop("missing_writers", ()), **options
-            )
         elif verb == "proxy":
             self.run.url = self.stack.enter_context(CachingProxy(self.served.url, rest)).url
-        elif verb in {"append", "overwrite"}:
-            write_deltalake(path, ROWS, mode="append" if verb == "append" else "overwrite")
         else:
             self.served.call(verb, f"/{path}", json.loads(given or "null"))
 
@@ -208,6 +190,14 @@ def clear_streams(served: Served) -> None:
     served.create("flights")
 
 
+def play_session(session: Session, acts: list[str], verbs: str = VERBS) -> None:
+    """Perform the acts of a paragraph, and compare their output."""
+    clear_streams(session.served)
+    with session.stack:
+        for act in split_session(acts, verbs):
+            session.perform(act)
+
+
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
@@ -215,8 +205,4 @@ def test_transcripts(
     """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
     count_polls(monkeypatch)
-    clear_streams(served)
-    session = Session(served, Commands(served.url), Orders(tmp_path))
-    with session.stack:
-        for act in split_session(acts):
-            session.perform(act)
+    play_session(Session(served, Commands(served.url)), acts)

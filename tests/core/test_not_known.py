@@ -13,13 +13,12 @@ from noted_time.reading import Gaps
 from noted_time.values import Late, Missing, VouchedBy
 
 PACKAGES = "controller noted_time noted_time_cli reader_client spark_integration writer_client"
-PACKAGES += " noted_time_extensions"
 SAYS_KNOWN = re.compile(r"(^|_)(known|asked|whole|certain|checked|complete)$")
 
 
-def list_defaults() -> Iterator[tuple[str, object]]:
-    """Yield each such field of a value, and its default."""
-    for package in map(import_module, PACKAGES.split()):
+def list_defaults(*packages: str) -> Iterator[tuple[str, object]]:
+    """Yield each such field of a value in packages, and its default."""
+    for package in map(import_module, packages):
         for found in walk_packages(package.__path__, f"{package.__name__}."):
             module = import_module(found.name)
             for kind in vars(module).values():
@@ -34,7 +33,7 @@ def list_defaults() -> Iterator[tuple[str, object]]:
 
 
 def test_default_values_mean_not_known() -> None:
-    found = dict(list_defaults())
+    found = dict(list_defaults(*PACKAGES.split()))
 
     assert {"Missing.is_known", "VouchedBy.names_known"} <= found.keys()
     assert [name for name, default in found.items() if default is True] == []

@@ -6,19 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from msgspec import convert
 from msgspec.structs import replace
 
 from noted_time import Mark, StreamCut
-from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
 from noted_time.reading import LateReports, MarkHistory, MissingWriters
 from noted_time.reading.coverage import Spells
-from noted_time.values import MIN_INT64, Absence, MissingReason, Spell, VouchedBy, WriterStatus
-from noted_time.verdict import Completeness, Latecomer, Requirement, combine
-from noted_time_extensions.tables.claim import Claim
-from noted_time_extensions.tables.table_dataset import ask_claimed_source
-from noted_time_extensions.tables.table_history import TableClaim
+from noted_time.values import MIN_INT64, Absence, MissingReason, Spell, WriterStatus
+from noted_time.verdict import Completeness, Latecomer, combine
 from tests.support.judged import Domain, ask
 
 MARKS = [Mark(seq, 10 * seq, 0, StreamCut({0: seq})) for seq in (1, 2, 3)]
@@ -130,45 +125,6 @@ def test_ledger_answers_for_expired_marks(
 
     assert found.status == status
     assert list_lacks(found)[:1] == ([("marks_expired", "unknown")] if status == "unknown" else [])
-
-
-COUNTS = {"count": 1, "expected": 1, "expected_vouching": 1}
-
-
-@pytest.mark.parametrize(
-    ("fields", "options", "expected", "status"),
-    [
-        ({}, {"require_all": True}, ("always",), "complete"),
-        ({}, {"require_all": True}, ("always", "opened"), "unknown"),
-        ({}, {"require": ("always",)}, ("always",), "unknown"),
-        ({"missing_writers": None, "vouched": {}}, {"require_all": True}, ("always",), "unknown"),
-        (
-            {"vouched": COUNTS | {"expected_vouching": 0}},
-            {"require_all": True},
-            ("always",),
-            "unknown",
-        ),
-    ],
-)
-def test_counts_of_a_claim_stand_for_expired_marks(
-    fields: dict[str, Any], options: dict[str, Any], expected: Sequence[str], status: str
-) -> None:
-    """They show that all expected writers vouched, while the stream expects as many."""
-    domain = make_domain(MARKS[2:], expected=expected)
-    claim = Claim("rows", 20, stream="orders", domain="default", missing_writers=(), vouched=COUNTS)
-    table = TableClaim(20, 1, {"rows": replace(claim, **fields)})
-    asked = Requirement(to=20, **options)
-    (source,) = table.list_sources()
-    steps = ask_claimed_source(table, source, asked, is_later=False)
-    answer = run(steps, lambda question: answer_all(domain, question))
-
-    assert answer.status == status
-
-
-def answer_all(domain: Domain, question: Question[Any]) -> Completeness:
-    """Answer a question, in a stream whose only vouching writer is the first one."""
-    found = domain.answer(convert(question.body, Requirement))
-    return replace(found, vouched=VouchedBy(1, expected=len(domain.expected)))
 
 
 def test_combination_does_not_know_an_unknown_first_mark() -> None:

@@ -28,7 +28,6 @@ from noted_time.kafka import Topic
 from noted_time.kafka.connecting import FATAL_ONLY
 from tests.cli.conftest import Commands
 from tests.cli.test_transcripts import VERBS, Session, clear_streams, read_time, split_session
-from tests.support.claimed import Orders
 from tests.support.paragraphs import read_paragraphs
 from tests.support.polling import count_polls
 from tests.support.transactions import begin_transaction
@@ -117,7 +116,7 @@ def play_session(
     monkeypatch.chdir(directory)
     count_polls(monkeypatch)
     clear_streams(served)
-    session = KafkaSession(served, Commands(served.url), Orders(directory), broker=broker)
+    session = KafkaSession(served, Commands(served.url), broker=broker)
     for act in split_session(acts, "|".join((VERBS, *KAFKA_VERBS))):
         session.perform(act)
 

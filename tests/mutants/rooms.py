@@ -74,11 +74,7 @@ ROOMS = {
             "noted_time_extensions/tables/pins.py",
             "noted_time_extensions/tables/table_history.py",
         ),
-        (
-            "noted_time_extensions/tables",
-            *_core("claims inheritance verdict verdict_laws"),
-            "tests/cli/test_transcripts.py",
-        ),
+        ("noted_time_extensions/tables", *_core("verdict verdict_laws")),
         0.9,
     ),
     "values": Room(

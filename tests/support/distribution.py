@@ -62,7 +62,7 @@ def find_group(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):
         return "spark cluster"
-    if file.startswith(("tests/spark/", "tests/tables/")):
+    if re.search("(^|/)tests/(spark|connectors)/", file):
         text = (ROOT / file).read_text()
         if "mark.spark" not in text:
             return file

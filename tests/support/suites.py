@@ -24,9 +24,9 @@ def find_programs(name: str) -> Path:
 def skip_others(items: Iterable[pytest.Item]) -> None:
     """Skip the tests of other suites."""
     others = [suite for suite in WHOLE if _variable(suite.name) not in os.environ]
-    folders = {suite.name: ROOT / suite.folder for suite in others}
+    names = {ROOT / folder: suite.name for suite in others for folder in suite.folders}
     for item in items:
-        for name, folder in folders.items():
+        for folder, name in names.items():
             if item.path.is_relative_to(folder):
                 item.add_marker(pytest.mark.skip(reason=_reason(name)))
 

@@ -15,6 +15,7 @@ from noted_time import Rejected, extensions
 from noted_time.extensions import find_extensions
 from noted_time.own_extensions import MOVED_NAMES, OWN_NAMES
 from reader_client.protocol.datasets import open_dataset
+from tests.core.test_not_known import list_defaults
 from tests.support.page import read_page
 from tests.support.processes import run_python
 from tests.tooling.wheels import EXTENSIONS, PACKAGES, ROOT
@@ -117,6 +118,12 @@ def test_an_extension_has_a_short_readme(root: Path, name: str) -> None:
 
     assert (len(text.splitlines()) <= 12, len(pages) > 0) == (True, True)
     assert [each for each in pages if not (folder / each).exists()] == []
+
+
+def test_default_values_of_extensions_mean_not_known() -> None:
+    defaults = dict(list_defaults("noted_time_extensions"))
+
+    assert [name for name, default in defaults.items() if default is True] == []
 
 
 def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path: Path) -> None:

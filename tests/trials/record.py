@@ -25,7 +25,7 @@ from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import NamedTuple
 from unittest.mock import patch
 
 import httpx
@@ -38,12 +38,10 @@ from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from noted_time.client.transport import Transport
 from noted_time.installation import PROGRAM_VARIABLE
-from noted_time.values import MIN_INT64
 from noted_time_cli.app import app
 from noted_time_cli.client import caller
 from tests.support.asking import ask
-from tests.support.claimed import Orders
-from tests.trials.histories import DOMAINS, MINUTE_MS, REQUIREMENTS, Call, History
+from tests.trials.histories import DOMAINS, REQUIREMENTS, Call, History
 from tests.trials.simulation.doors import Door
 from tests.trials.simulation.virtual import VirtualLoop
 from tools.trials.calls import HOUR_MS, TEN
@@ -51,15 +49,12 @@ from tools.trials.served import KeptStore
 
 HISTORIES, TESTED, TOGETHER = 2000, 1000, 200
 ACTS = 6
-TABLE_EVERY = 20
-"""Of so many histories one has a table."""
 
 KINDS = (
     *("acts", "marks", "ledger", "explain", "cut", "completeness", "time-window", "windows"),
     *("writers", "overview", "changes", "segments", "history", "reader-groups"),
-    *("complete-to", "wait", "claims"),
+    *("complete-to", "wait"),
 )
-HASHES = Path(__file__).with_name("hashes.txt")
 HASH_DIGITS = 10
 REMEDY = "run this module with --full {}, here and in a worktree of the commit before"
 
@@ -138,7 +133,31 @@ def open_console() -> Iterator[Console]:
     console.loop.close()
 
 
-def play(first: int) -> dict[int, Answers]:
+def ask_commands(history: History, run: Callable[..., str]) -> Iterator[tuple[str, str]]:
+    """Ask as a user of the command line, by kind."""
+    chance, times = history.chance, {"complete-to": "", "wait": str(history.guess_time())}
+    require, domain = chance.choice(REQUIREMENTS), chance.choice(DOMAINS)
+    if history.seed % 2:
+        word = chance.choice([*times])
+        yield word, ask(run, word, history.name, times[word], require=require, domain=domain)
+
+
+class Recording(NamedTuple):
+    """Kinds of answers, the file of their hashes, and what asks the commands of a history.
+
+    Of `every` so many histories one has such answers.
+    """
+
+    kinds: tuple[str, ...]
+    hashes: Path
+    ask_commands: Callable[[History, Callable[..., str]], Iterator[tuple[str, str]]]
+    every: int = 1
+
+
+CORE = Recording(KINDS, Path(__file__).with_name("hashes.txt"), ask_commands)
+
+
+def play(first: int, recording: Recording = CORE) -> dict[int, Answers]:
     """Play a group of histories from the first seed on, and return their answers by seed."""
     histories = [History(seed) for seed in range(first, first + TOGETHER)]
     found = {each.seed: defaultdict[str, list[str]](list) for each in histories}
@@ -159,58 +178,30 @@ def play(first: int) -> dict[int, Answers]:
                 console.start()
         call([question for each in histories for question in each.ask()])
         for each in histories:
-            for kind, answer in ask_commands(each, console.run):
+            for kind, answer in recording.ask_commands(each, console.run):
                 found[each.seed][kind].append(answer)
     return found
 
 
-def ask_commands(history: History, run: Callable[..., str]) -> Iterator[tuple[str, str]]:
-    """Ask as a user of the command line, by kind; and claims of a table, if there is one."""
-    chance, times = history.chance, {"complete-to": "", "wait": str(history.guess_time())}
-    require, domain = chance.choice(REQUIREMENTS), chance.choice(DOMAINS)
-    if history.seed % 2:
-        word = chance.choice([*times])
-        yield word, ask(run, word, history.name, times[word], require=require, domain=domain)
-    if history.seed % TABLE_EVERY == 0:
-        table = claim_times(history, domain)
-        for word, at in times.items():
-            yield "claims", ask(run, word, table, at, require=require)
-        yield "claims", run("why", table) + run("claim", "show", table)
-
-
-def claim_times(history: History, domain: str) -> str:
-    """Commit claims of a stream's query to a table, and return its URL."""
-    chance, orders, at = history.chance, Orders(Path(history.name)), TEN
-    for batch in range(4):
-        at += chance.choice([-1, 0, 1, 2]) * MINUTE_MS
-        missing = ["a"] * (chance.random() < 0.3)
-        more: dict[str, Any] = {"asked": chance.random() < 0.7, "first": chance.choice([TEN, None])}
-        more["from_time"] = chance.choice([MIN_INT64, TEN, None])
-        if batch and chance.random() < 0.15:
-            orders.overwrite()
-        else:
-            orders.claim(at, batch, *missing, stream=history.name, domain=domain, **more)
-    return orders.url
-
-
-def record(histories: int = HISTORIES) -> list[str]:
+def record(histories: int = HISTORIES, recording: Recording = CORE) -> list[str]:
     """Return the hashes of each history's answers by kind, a line a history."""
     gc.disable()  # it takes a third of the time
     try:
         return [
-            " ".join(hash_lines(answers[kind]) for kind in KINDS)
+            " ".join(hash_lines(answers[kind]) for kind in recording.kinds)
             for first in range(0, histories, TOGETHER)
-            for answers in play(first).values()
+            for seed, answers in play(first, recording).items()
+            if seed % recording.every == 0
         ]
     finally:
         gc.enable()
 
 
-def write_texts(directory: Path, histories: int = HISTORIES) -> None:
+def write_texts(directory: Path, histories: int, recording: Recording) -> None:
     """Write all answers, a file of JSON for each group of histories."""
     directory.mkdir(parents=True, exist_ok=True)
     for first in range(0, histories, TOGETHER):
-        text = json.dumps(play(first), ensure_ascii=False)
+        text = json.dumps(play(first, recording), ensure_ascii=False)
         (directory / f"{first}.json").write_text(text)
 
 
@@ -218,34 +209,36 @@ def hash_lines(lines: Sequence[str]) -> str:
     return sha256("\n".join(lines).encode()).hexdigest()[:HASH_DIGITS] if lines else "-"
 
 
-def find_change(hashes: Sequence[str], kind: str) -> str | None:
+def find_change(hashes: Sequence[str], kind: str, recording: Recording = CORE) -> str | None:
     """Return a sentence on the first history whose answers of a kind are not as recorded."""
-    column = KINDS.index(kind)
-    for seed, (now, then) in enumerate(zip(hashes, HASHES.read_text().splitlines(), strict=False)):
+    column, lines = recording.kinds.index(kind), recording.hashes.read_text().splitlines()
+    for place, (now, then) in enumerate(zip(hashes, lines, strict=False)):
         if now.split()[column] != then.split()[column]:
+            seed = place * recording.every
             return f"history {seed} has other answers of {kind!r}: {REMEDY.format(seed)}"
     return None
 
 
-def main() -> None:
+def main(recording: Recording = CORE, about: str | None = __doc__) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    parser = argparse.ArgumentParser("python -m tests.trials.record", description=__doc__)
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--full", type=int, metavar="SEED", help="print all answers of a history")
     parser.add_argument("--write", action="store_true", help="renew the recorded hashes")
     parser.add_argument("--texts", type=Path, metavar="DIRECTORY", help="write all answers")
     given = parser.parse_args()
     if given.texts is not None:
-        write_texts(given.texts)
+        write_texts(given.texts, HISTORIES, recording)
         return
     if given.full is not None:
-        answers = play(given.full - given.full % TOGETHER)[given.full]
-        for kind in KINDS:
+        answers = play(given.full - given.full % TOGETHER, recording)[given.full]
+        for kind in recording.kinds:
             print(kind, *answers[kind], sep="\n")  # noqa: T201
         return
-    hashes = record()
+    hashes = record(HISTORIES, recording)
     if given.write:
-        HASHES.write_text("\n".join([*hashes, ""]))
-    sys.exit("\n".join(filter(None, (find_change(hashes, kind) for kind in KINDS))) or None)
+        recording.hashes.write_text("\n".join([*hashes, ""]))
+    changes = (find_change(hashes, kind, recording) for kind in recording.kinds)
+    sys.exit("\n".join(filter(None, changes)) or None)
 
 
 if __name__ == "__main__":

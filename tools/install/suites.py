@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTORS = "noted_time_extensions/tables/tests/connectors"
+SPARK_FOLDERS = f"tests/spark tests/cluster noted_time_extensions/*/tests/spark {CONNECTORS}"
+"""The folders of the tests of `--spark`."""
 
 
 class Suite(NamedTuple):
     """The tests that `./run test` runs with an option.
 
-    `--NAME` has the tests of `PARENT/NAME`. A suite that `installs` has a separate environment
-    with the packages of `locks/NAME.lock`, or programs of Debian. The others need an idle machine.
+    `--NAME` has the tests of `PARENT/NAME`, and of folders with this name in extensions. A suite
+    that `installs` has a separate environment with the packages of `locks/NAME.lock`, or programs
+    of Debian. The others need an idle machine.
     A build calls a suite for all its tests, for `tests`, or not at all.
     """
 
@@ -28,9 +35,11 @@ class Suite(NamedTuple):
         return self.option[2:]
 
     @property
-    def folder(self) -> str:
-        """The folder of the tests; `--spark` has none."""
-        return f"{self.parent}/{self.name}"
+    def folders(self) -> list[str]:
+        """The folders of the tests; `--spark` has none."""
+        patterns = (f"{self.parent}/{self.name}", f"noted_time_extensions/*/tests/{self.name}")
+        paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+        return [path.relative_to(ROOT).as_posix() for path in paths]
 
 
 SUITES = (
@@ -42,7 +51,7 @@ SUITES = (
     Suite(
         "--spark 4.1",
         "likewise, and with 4.0: tables of Delta and Iceberg, too, 57 MB for the connectors",
-        tests="tests/tables",
+        tests=CONNECTORS,
     ),
     Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
     Suite("--cluster", "Spark on a cluster", installs=False),

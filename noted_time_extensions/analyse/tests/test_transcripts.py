@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Commands
-from tests.cli.test_transcripts import Session, clear_streams, split_session
-from tests.support.claimed import Orders
+from tests.cli.test_transcripts import Session, play_session
 from tests.support.paragraphs import read_paragraphs
 from tools.trials.served import Served
 
@@ -19,8 +18,4 @@ def test_transcripts(
 ) -> None:
     """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
-    clear_streams(served)
-    session = Session(served, Commands(served.url), Orders(tmp_path))
-    with session.stack:
-        for act in split_session(acts):
-            session.perform(act)
+    play_session(Session(served, Commands(served.url)), acts)

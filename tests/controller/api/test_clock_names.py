@@ -1,4 +1,4 @@
-"""The name of an integer says which clock it is on, in answers and requests, tables and claims."""
+"""The name of an integer says which clock it is on, in answers, requests and tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sqlalchemy import BigInteger, Integer
 
 from controller.store.records import RECORD_KINDS
 from controller.store.schema import metadata
-from noted_time_extensions.tables.claim import Claim
 from tests.support.http import Caller
 
 CLOCKS = {
@@ -42,7 +41,6 @@ EXCEPTIONS = {
     "to": "event time",
     "time": "event time; of some facts of a log when a record was first seen",
     "times": "event times by domain",
-    "names": "event times by the name of a claim",
     "start": "event time of a window; the place of a page",
     "end": "event time of a window",
     "origin": "event time on the clock of a zone",
@@ -56,12 +54,12 @@ EXCEPTIONS = {
 
 NO_CLOCKS = frozenset(
     """
-    after at_most batch before buckets count created cut dropped excluded
+    after at_most before buckets count created cut dropped excluded
     excluded_marks exclusions expected expected_vouching final_cut finished holding_back_count
     idle late_count late_report_count limit live marks max_offset_jump max_segments
     missing_count missing_joined_later needed next not_vouching_count number offset order pid
-    points position predecessors readers refused rows scale_events sealed seen segment
-    segments seq sequence states status successors total unanswered version vouched
+    points position predecessors readers refused rows scale_events sealed segment
+    segments seq sequence states status successors total unanswered version
     writers_total conditions crc
     """.split()  # noqa: SIM905 - as words
 )
@@ -123,7 +121,7 @@ def is_integer(kind: inspect.Type) -> bool:
 
 
 def list_stored_names(kinds: Iterable[type[Struct]]) -> Iterator[tuple[str, str]]:
-    """Yield the integers of records and claims, also inside them, each with its struct."""
+    """Yield the integers of structs, also inside them, each with its struct."""
     waiting, known = [*kinds], set[type]()
     while waiting:
         kind = waiting.pop()
@@ -158,7 +156,7 @@ async def list_names(call: Caller) -> set[tuple[str, str]]:
         for column in table.columns
         if isinstance(column.type, BigInteger | Integer)
     ]
-    return {*list_wire_names(document), *list_stored_names([*RECORD_KINDS, Claim]), *columns}
+    return {*list_wire_names(document), *list_stored_names(RECORD_KINDS), *columns}
 
 
 async def test_each_integer_names_its_clock(call: Caller) -> None:

@@ -25,13 +25,22 @@ from noted_time_extensions.tables.table_history import (
     TableClaim,
     TableHistory,
 )
-from tests.support.table_model import Query, World
+from noted_time_extensions.tables.tests.support.table_model import Query, World
+from tests.controller.api.test_clock_names import find_clock, list_stored_names
 
 HISTORIES = int(os.environ.get("NOTED_TIME_CLAIMS", "1500"))
 """For each kind of table; 50,000 are deep."""
 
 STEPS = 25
 PARTS = 4
+
+CLAIM_FIELDS = {
+    "batch": "a number",
+    "names": "event times by the name of a claim",
+    "seen": "a count",
+    "vouched": "counts",
+}
+"""The integers whose names do not say their clock."""
 
 RARE = (2178, 3250)
 """Seeds of histories that reach a version of the same number, and a gap."""
@@ -430,3 +439,9 @@ def test_claim_of_older_version_lacks_renamed_facts() -> None:
     unknown = (claim.from_time, claim.is_from_time_stated, claim.missing_writers)
 
     assert (claim.complete_to, claim.stream, unknown) == (50, "flights", (None, False, None))
+
+
+def test_each_integer_of_a_claim_names_its_clock() -> None:
+    fields = {field for _, field in list_stored_names([Claim])}
+
+    assert {field for field in fields if find_clock(field) is None} == set(CLAIM_FIELDS)

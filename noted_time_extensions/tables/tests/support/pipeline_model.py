@@ -19,7 +19,7 @@ from noted_time_extensions.tables import pins as rules
 from noted_time_extensions.tables.claim import Claim
 from noted_time_extensions.tables.committing import build_acceptance
 from noted_time_extensions.tables.table_history import Change, ClaimStatus, TableHistory
-from tests.support.table_model import Query, Row, World
+from noted_time_extensions.tables.tests.support.table_model import Query, Row, World
 
 Rows = frozenset[Row]
 

@@ -20,9 +20,9 @@ from noted_time_extensions.tables.claim import Claim
 from noted_time_extensions.tables.delta_log import DeltaLog
 from noted_time_extensions.tables.table_history import Change, ClaimStatus, NoClaim, TableHistory
 from noted_time_extensions.tables.table_urls import read_iceberg_history
-from tests.support.claimed import TEN, Orders
-from tests.support.pipeline_model import JobTable, Pipeline, Table
-from tests.support.table_model import Query, Row, State, World
+from noted_time_extensions.tables.tests.support.claimed import TEN, Orders
+from noted_time_extensions.tables.tests.support.pipeline_model import JobTable, Pipeline, Table
+from noted_time_extensions.tables.tests.support.table_model import Query, Row, State, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_HISTORIES", "40"))
 """For each format; with 2,500 they are deep enough for a night."""

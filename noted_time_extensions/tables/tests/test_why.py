@@ -7,9 +7,9 @@ from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 from noted_time_extensions.tables import inherit, pin
+from noted_time_extensions.tables.tests.support.claimed import ROWS, TEN, Orders
 from reader_client import why
 from tests.cli.conftest import Commands, note
-from tests.support.claimed import ROWS, TEN, Orders
 from tools.trials.served import Served
 
 HOUR = TEN + 3_600_000

@@ -18,6 +18,7 @@ from noted_time.values import MIN_INT64
 from noted_time_extensions.tables import NotedTable, TableClaim, TableClaims, standing
 from noted_time_extensions.tables.spark.claims import describe_read, find_whole_from
 from noted_time_extensions.tables.spark.table import is_window_end
+from noted_time_extensions.tables.tests.support.claimed import TEN, Orders
 from spark_integration import Ingestion, ReadRange
 from spark_integration.checkpoint.query_progress import PlannedBatch
 from spark_integration.checkpoint.source_positions import KafkaTopic
@@ -26,7 +27,6 @@ from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.topics import create_planner
 from tests.cli.conftest import Commands
 from tests.support.asking import ask
-from tests.support.claimed import TEN, Orders
 from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan, write_start

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from tests.support.killed_drivers import (
+from noted_time_extensions.tables.tests.support.killed_drivers import (
     BEGUN_MS,
     KILLS,
     STEP_MS,

@@ -9,7 +9,13 @@ from random import Random
 import pytest
 
 from noted_time_extensions.tables.table_history import ClaimStatus
-from tests.support.pipeline_model import INCREMENTAL_JOB, JOBS, Pipeline, Table, build_model
+from noted_time_extensions.tables.tests.support.pipeline_model import (
+    INCREMENTAL_JOB,
+    JOBS,
+    Pipeline,
+    Table,
+    build_model,
+)
 
 PIPELINES = int(os.environ.get("NOTED_TIME_PIPELINES", "200"))
 """For each kind of table; 10,000 are deep."""

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.support.killed_drivers import (
+from noted_time_extensions.tables.tests.support.killed_drivers import (
     KILLS,
     Delta,
     Directory,

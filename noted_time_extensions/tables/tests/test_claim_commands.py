@@ -1,13 +1,16 @@
 """Claims of tables for a shell: `claim pin`, `claim inherit` and `claim accept`."""
 
+import json
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from noted_time_extensions import tables
+from noted_time_extensions.tables.claim import Claim
+from noted_time_extensions.tables.tests.support.claimed import ROWS, TEN, Orders
 from tests.cli.conftest import Commands
-from tests.support.claimed import ROWS, TEN, Orders
+from tests.cli.test_odd_output import CONTROLS, EVIL, SHOWN
 
 
 @pytest.fixture
@@ -52,3 +55,18 @@ def test_the_table_of_a_job_is_opened_once(
     done = tables.inherit(f"delta:{gold}", pins, name="gold", time_of="id")
 
     assert (done.is_repeated, opened) == (False, [str(orders.path), str(gold)])
+
+
+def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Path) -> None:
+    """JSON output stays JSON."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0)
+    orders.record(
+        Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing_writers=(EVIL,))
+    )
+    shown = run("claim", "show", orders.url, "--name", "web")
+    plain = run("claim", "show", orders.url, "--name", "web", "--json")
+
+    assert shown.out.count(SHOWN) == 2
+    assert json.loads(plain.out)["claims"]["web"]["time_of"] == EVIL
+    assert not CONTROLS & set(shown.out + plain.out)

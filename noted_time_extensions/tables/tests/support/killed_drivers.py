@@ -31,6 +31,9 @@ BEGUN_MS = 1_357_002_000_000
 STEP_MS, SPAN_MS, ROWS = 1000, 5000, 7
 """Each step of a source has `ROWS` rows of a span of time; spans begin `STEP_MS` apart."""
 
+PROGRAM = Path(__file__).parents[1] / "programs" / "write_table.py"
+"""The program of the drivers."""
+
 STEPS = 3
 """The steps that are written before a driver starts."""
 
@@ -190,7 +193,7 @@ class Trial:
         paths = {"checkpoint": str(self.directory / "checkpoint")}
         self._log = self.directory / f"driver-{self.steps}.log"
         asked = {"at": 0, **self.source.given, **where, **paths, **given}
-        while (status := SparkProgram("write_table", asked, self._log).status()) > 0:
+        while (status := SparkProgram(PROGRAM, asked, self._log).status()) > 0:
             assert UNCONNECTED in self._log.read_text(), self._log.read_text()[-9000:]
         return status
 

@@ -1,0 +1,4 @@
+from tests.spark.conftest import controller, flights, make_clock, output, read, shared_controller
+from tests.spark.test_gone import clock
+
+__all__ = ["clock", "controller", "flights", "make_clock", "output", "read", "shared_controller"]

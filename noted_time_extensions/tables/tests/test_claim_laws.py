@@ -1,0 +1,269 @@
+"""Laws of claims: a complete table has all rows, also after the stream has gone on."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, get_args
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from msgspec import convert
+from msgspec.structs import replace
+
+from noted_time.answers import LedgerPage
+from noted_time.client import Question, run
+from noted_time.values import MIN_INT64, Mark, StreamSettings, VouchedBy
+from noted_time.verdict import Completeness, Requirement
+from noted_time_extensions.tables.claim import Claim, ClaimSource
+from noted_time_extensions.tables.claim_verdicts import add_writers, judge_claim, list_asked_sources
+from noted_time_extensions.tables.pins import Pin, build_inheritance
+from noted_time_extensions.tables.table_dataset import ask_claimed_source
+from noted_time_extensions.tables.table_history import Commit, TableClaim, TableHistory
+from tests.core.acts import WRITERS, Act, Kind, histories, live, streams
+from tests.core.test_verdict import MARKS, make_domain
+from tests.core.test_verdict_laws import LATER, observe, witness
+from tests.core.test_vouching import TROUBLE, Witness, rows_beyond
+from tests.support.judged import Domain
+
+Lost = tuple[str, Requirement, str]
+"""A domain, a question, and a writer whose rows are not in a complete table."""
+
+
+class ClaimedTable(NamedTuple):
+    """A table with a commit for each mark that it has; a job's table has the last ones only."""
+
+    history: TableHistory
+    marks: dict[str, list[Mark]]
+
+
+def write_table(domain: Domain, *, keeps_late_rows: bool) -> ClaimedTable:
+    """Return the table of a query, whose last claim names the writers."""
+    claims, marks = list[Claim](), domain.history.after(0, LATER)
+    source = ClaimSource(domain.stream, domain.domain)
+    for mark in marks:
+        one = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), from_time=MIN_INT64)
+        one = replace(one, keeps_late_rows=keeps_late_rows)
+        claims.append(replace(one, stream=source.stream, domain=source.domain))
+    answer = domain.answer(Requirement(to=marks[-1].lower))
+    claims[-1] = add_writers(claims[-1], source, answer, None)
+    commits = [
+        Commit(number, number - 1 if number else None, "append", claims={"rows": each})
+        for number, each in enumerate(claims)
+    ]
+    return ClaimedTable(TableHistory(commits), {domain.domain: [*marks]})
+
+
+def run_job(sources: list[ClaimedTable], delay_ms: int) -> ClaimedTable:
+    """Return the table of a job that has read all rows of its sources, and inherits."""
+    written, pinned = Commit(0, None, "append"), {}
+    for number, each in enumerate(sources):
+        pinned[Pin.of(f"source{number}", each.history)] = each.history
+    record = build_inheritance(
+        "days", TableHistory((written,)), "days", "t", pinned, delay_ms=delay_ms
+    )
+    claimed = Commit(1, 0, "none", claims={"days": replace(record, id="days")})
+    marks = {domain: [known[-1]] for each in sources for domain, known in each.marks.items()}
+    return ClaimedTable(TableHistory((written, claimed)), marks)
+
+
+def answer_question(domains: dict[str, Domain], question: Question[Any]) -> Any:  # noqa: ANN401 - of the question
+    """Answer as a controller does."""
+    if question.path.endswith("/completeness"):
+        asked = convert(question.body, Requirement)
+        return domains[asked.domain or ""].answer(asked)
+    reports = [*domains[(question.query or {})["domain"]].late]
+    return LedgerPage(entries=(), next=None, late_reports=reports, late_report_count=len(reports))
+
+
+def judge_claims(
+    claim: TableClaim, domains: dict[str, Domain], asked: Requirement, *, is_later: bool
+) -> Completeness:
+    sources = list_asked_sources(claim, asked)
+    assert sources is not None
+    answers = {}
+    for each in sources:
+        steps = ask_claimed_source(claim, each, asked, is_later=is_later)
+        answers[each] = run(steps, partial(answer_question, domains))
+    return judge_claim("t", claim, asked.to or 0, asked, answers)
+
+
+def judge_table(
+    table: ClaimedTable, domains: dict[str, Domain], asked: Requirement
+) -> tuple[Completeness, int]:
+    """Return the answer of the first version that has the time, or else of the last one.
+
+    Also returns the place of the version's marks.
+    """
+    last = table.history.claim()
+    assert isinstance(last, TableClaim)
+    version = last.version_at(asked.to or 0)
+    first = None if version is None else table.history.cut_at(version)
+    claim = last if first is None else first.claim()
+    assert isinstance(claim, TableClaim)
+    answer = judge_claims(claim, domains, asked, is_later=False)
+    if answer.is_complete and version is not None:
+        return answer, -1 if len(table.marks) > 1 else version
+    return judge_claims(last, domains, asked, is_later=version is not None), -1
+
+
+def list_lost(  # noqa: PLR0913, PLR0917 - the world, and the answer of a table
+    world: Witness,
+    domains: dict[str, Domain],
+    table: ClaimedTable,
+    asked: Requirement,
+    names: set[str],
+    place: int,
+) -> Iterator[Lost]:
+    """Yield the writers whose rows a complete table lacks."""
+    time = asked.to or 0
+    for domain, marks in table.marks.items():
+        mark = marks[place]
+        lacking = {*rows_beyond(world, domain, mark, time)}
+        if asked.require_known:
+            noted = {
+                each.writer for each in world.lacking(domain, mark) if each.times[domain] < time
+            }
+            latecomers = domains[domain].list_latecomers()
+            lacking &= noted & {
+                each.writer
+                for each in latecomers
+                if each.first_seq > mark.seq and each.from_time < time
+            }
+        else:
+            lacking &= names
+        yield from ((domain, asked, each) for each in lacking)
+
+
+@given(
+    settings=streams,
+    history=histories(*get_args(Kind)),
+    later=TROUBLE,
+    names=st.sets(st.sampled_from(WRITERS), min_size=1),
+    delay_ms=st.integers(0, 2),
+    expired=st.integers(0, 3),
+)
+def test_complete_table_has_all_required_rows(  # noqa: PLR0913, PLR0917 - drawn
+    settings: StreamSettings,
+    history: list[Act],
+    later: list[Act],
+    names: set[str],
+    delay_ms: int,
+    expired: int,
+) -> None:
+    """Law: also of a job's table that inherits from two others, after the stream has gone on.
+
+    The first marks may have expired.
+    """
+    world = witness(settings, history, states_since=True)
+    seen = {each: observe(world, each, names) for each in world.domains}
+    tables = [write_table(each, keeps_late_rows=True) for each in seen.values() if each.history]
+    tables += [run_job(tables, delay_ms)] if tables else []
+    live(world, later)
+    domains = {each: observe(world, each, names) for each in world.domains}
+    for each in domains.values():
+        each.history.forget_through(expired)
+    requirements = (
+        Requirement(require=tuple(sorted(names))),
+        Requirement(require_all=True),
+        Requirement(require_known=True),
+    )
+    complete, lost = 0, list[Lost]()
+    for table in tables:
+        last = max(known[-1].lower for known in table.marks.values())
+        for time in range(last + 2):
+            for requirement in requirements:
+                asked = replace(requirement, to=time)
+                found, place = judge_table(table, domains, asked)
+                if found.is_complete:
+                    complete += 1
+                    lost += list_lost(world, domains, table, asked, names, place)
+    event(f"complete: {min(complete, 9)}")
+
+    assert lost == []
+
+
+def silence(history: list[Act]) -> list[Act]:
+    """Return a history of writers that declare no event times."""
+    acts = []
+    for name, parts in history:
+        acts.append((name, (*parts[:-1], "nothing") if name == "note" else parts))
+    return acts
+
+
+@given(
+    settings=streams,
+    history=histories(*get_args(Kind)),
+    later=TROUBLE,
+    names=st.sets(st.sampled_from(WRITERS), min_size=1),
+)
+def test_table_of_query_with_state_has_all_required_rows(
+    settings: StreamSettings, history: list[Act], later: list[Act], names: set[str]
+) -> None:
+    """Law: rows that came late to the query are lost, although later marks count them.
+
+    A writer that declares its event times reports late rows itself, so here none declares them.
+    """
+    world = witness(settings, silence(history), states_since=True)
+    live(world, silence(later))
+    domains = {each: observe(world, each, names) for each in world.domains}
+    requirements = (
+        Requirement(require=tuple(sorted(names))),
+        Requirement(require_all=True),
+        Requirement(require_known=True),
+    )
+    complete, lost = 0, list[Lost]()
+    for domain in domains.values():
+        if not domain.history:
+            continue
+        table = write_table(domain, keeps_late_rows=False)
+        marks = table.marks[domain.domain]
+        for time in range(marks[-1].lower + 1):
+            first = next(place for place, mark in enumerate(marks) if mark.lower >= time)
+            for requirement in requirements:
+                asked = replace(requirement, to=time)
+                found, _ = judge_table(table, domains, asked)
+                if found.is_complete:
+                    complete += 1
+                    lost += list_lost(world, domains, table, asked, names, first)
+    event(f"complete: {min(complete, 9)}")
+
+    assert lost == []
+
+
+COUNTS = {"count": 1, "expected": 1, "expected_vouching": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "expected", "status"),
+    [
+        ({}, {"require_all": True}, ("always",), "complete"),
+        ({}, {"require_all": True}, ("always", "opened"), "unknown"),
+        ({}, {"require": ("always",)}, ("always",), "unknown"),
+        ({"missing_writers": None, "vouched": {}}, {"require_all": True}, ("always",), "unknown"),
+        (
+            {"vouched": COUNTS | {"expected_vouching": 0}},
+            {"require_all": True},
+            ("always",),
+            "unknown",
+        ),
+    ],
+)
+def test_counts_of_a_claim_stand_for_expired_marks(
+    fields: dict[str, Any], options: dict[str, Any], expected: Sequence[str], status: str
+) -> None:
+    """They show that all expected writers vouched, while the stream expects as many."""
+    domain = make_domain(MARKS[2:], expected=expected)
+    claim = Claim("rows", 20, stream="orders", domain="default", missing_writers=(), vouched=COUNTS)
+    table = TableClaim(20, 1, {"rows": replace(claim, **fields)})
+    asked = Requirement(to=20, **options)
+    (source,) = table.list_sources()
+    steps = ask_claimed_source(table, source, asked, is_later=False)
+    answer = run(steps, lambda question: answer_all(domain, question))
+
+    assert answer.status == status
+
+
+def answer_all(domain: Domain, question: Question[Any]) -> Completeness:
+    """Answer a question, in a stream whose only vouching writer is the first one."""
+    found = domain.answer(convert(question.body, Requirement))
+    return replace(found, vouched=VouchedBy(1, expected=len(domain.expected)))
