@@ -31,7 +31,6 @@ IMPORTED = (
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read",
     "spark_integration.marks_source.source",
-    "spark_integration.log.source",
 )
 READY = b"ready\n"
 CLIENT = """#!{python} -IS
@@ -73,7 +72,7 @@ def quick_python() -> Iterator[str]:
 
 
 def _serve(path: str) -> None:
-    for name in IMPORTED:
+    for name in (*IMPORTED, *_list_extension_sources()):
         with suppress(ImportError):  # an older Spark has fewer
             import_module(name)
     listening = socket.socket(socket.AF_UNIX)
@@ -87,6 +86,12 @@ def _serve(path: str) -> None:
             listening.close()
             _answer(asking)
         asking.close()
+
+
+def _list_extension_sources() -> list[str]:
+    """Return the modules of extensions that have Spark's sources."""
+    files = sorted(ROOT.glob("noted_time_extensions/*/spark/*_source.py"))
+    return [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
 
 
 def _answer(asking: socket.socket) -> None:
