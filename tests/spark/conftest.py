@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from noted_time_extensions.files.tests.support.reads import read
 from tests.support.clock import Clock, MakeClock
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
-
-__all__ = ["read"]  # for tests of claims
 
 
 @pytest.fixture(scope="session")

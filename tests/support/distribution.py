@@ -46,7 +46,7 @@ def find_group(nodeid: str) -> str:
 
     Two processes start Spark's session, and one of them has the broker that it reads from.
 
-    >>> find_group("tests/spark/test_log.py::a"), find_group("tests/spark/test_kafka_read.py::a")
+    >>> find_group("tests/spark/test_zones.py::a"), find_group("tests/spark/test_guides.py::a")
     ('spark', 'spark and kafka')
     >>> find_group("tests/spark/test_release.py::a")
     'tests/spark/test_release.py'
@@ -60,7 +60,7 @@ def find_group(nodeid: str) -> str:
     'kafka observed'
     """
     file = nodeid.partition("::")[0]
-    if file.startswith("tests/cluster/"):
+    if re.search("(^|/)tests/cluster/", file):
         return "spark cluster"
     if re.search("(^|/)tests/(spark|connectors)/", file):
         text = (ROOT / file).read_text()

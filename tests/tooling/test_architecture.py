@@ -184,3 +184,20 @@ def test_faces_import_no_feature() -> None:
     program += f"; import sys; print([each for each in {FEATURES} if each in sys.modules])"
 
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
+
+
+ABOVE_EXTENSIONS = ("tests.airflow.", "tests.benchmarks.", "tests.demo.")
+"""The tests of Airflow's provider, the benchmarks and the demo, which use extensions."""
+
+
+def test_tests_of_the_core_import_no_extension() -> None:
+    """They run in a copy without the folder of extensions."""
+    roots = ("tests", "tools", "demo", "benchmarks")
+    graph = grimp.build_graph(*roots, include_external_packages=True, cache_dir=None)
+    importers = [
+        module
+        for module in graph.find_downstream_modules("noted_time_extensions")
+        if module.startswith("tests.") and not module.startswith(ABOVE_EXTENSIONS)
+    ]
+
+    assert importers == []

@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 CONNECTORS = "noted_time_extensions/tables/tests/connectors"
-SPARK_FOLDERS = f"tests/spark tests/cluster noted_time_extensions/*/tests/spark {CONNECTORS}"
+SPARK_FOLDERS = (
+    "tests/spark tests/cluster noted_time_extensions/*/tests/spark "
+    f"noted_time_extensions/*/tests/cluster {CONNECTORS}"
+)
 """The folders of the tests of `--spark`."""
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Commands
-from tests.cli.test_transcripts import Session, clear_streams, split_session
-from tests.support.claimed import Orders
+from tests.cli.test_transcripts import Session, play_session
 from tests.support.paragraphs import read_paragraphs
 from tests.support.polling import count_polls
 from tools.trials.served import Served
@@ -21,8 +20,4 @@ def test_transcripts(
     """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
     count_polls(monkeypatch)
-    clear_streams(served)
-    session = Session(served, Commands(served.url), Orders(tmp_path))
-    with session.stack:
-        for act in split_session(acts):
-            session.perform(act)
+    play_session(Session(served, Commands(served.url)), acts)
