@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
+from tests.support.archive import append_rows
 from tests.support.processes import environment
 from tools.trials.served import Served
-from writer_client import SegmentLogWriter
 
 
 class Result(NamedTuple):
@@ -80,10 +80,9 @@ def note(served: Served, stream: str, **times: int) -> None:
 
 
 def write(root: Path, stream: str, segment: int, *times: int) -> None:
-    """Write rows of these times to a segment of a file log, each in a file."""
-    log = SegmentLogWriter(root, stream, segments=[segment], event_time="at")
+    """Write rows of these times to a partition of a topic's archive, each in a file."""
     for time in times:
-        log.append([{"at": datetime.fromtimestamp(time / 1000, UTC)}])
+        append_rows(root, stream, segment, [{"at": datetime.fromtimestamp(time / 1000, UTC)}])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ A paragraph of these files has a fact, more about it, and a session, indented. T
 behind exclamation marks, and last its status, unless that is 0:
 
     note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or any, at position 0:10
-    write flights 0 10:05 10:09       rows of a segment of a file log have times in column `at`
+    write flights 0 10:05 10:09       rows of a partition of an archive have times in column `at`
     rows flights 0 [{"at": 5}]        rows of any other columns, in one file
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
     claim orders 10:00 {"from_time": 5}   a commit to a Delta table has a claim; see `Orders.claim`
@@ -51,13 +51,13 @@ from deltalake import write_deltalake
 
 from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Result, note, write
+from tests.support.archive import append_rows
 from tests.support.asking import ask
 from tests.support.caching_proxy import CachingProxy
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tests.support.polling import count_polls
 from tools.trials.served import Served
-from writer_client import SegmentLogWriter
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 
@@ -135,8 +135,7 @@ class Session:
             write(Path.cwd(), path, int(segment), *map(read_time, at))
         elif verb == "rows":
             segment, _, rows = given.partition(" ")
-            log = SegmentLogWriter(Path.cwd(), path, segments=[int(segment)], event_time="at")
-            log.append(json.loads(rows))
+            append_rows(Path.cwd(), path, int(segment), json.loads(rows))
         elif verb == "claim":
             time, _, more = given.partition(" ")
             claimed = None if time == "none" else read_time(time)

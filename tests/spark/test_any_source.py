@@ -10,12 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
-from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.file_stream import find_position
 from tests.support.noted_stream import NotedStream
 from tests.support.object_store import ObjectStore
-from tests.support.queries import collect_rows, count_per_second
+from tests.support.queries import collect_rows, count_per_second, read_all
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
 from tools.trials.served import Served
@@ -31,7 +30,7 @@ class Ticks:
     def __init__(self, spark: SparkSession, controller: Served, checkpoint: Path) -> None:
         self.marks = controller.stream("ticks")
         self._spark = spark
-        self._url = controller.url
+        self._noted = Noted(controller.url, "ticks", token=controller.token)
         self._checkpoint = str(checkpoint)
 
     def events(self) -> DataFrame:
@@ -45,7 +44,7 @@ class Ticks:
             lambda: with_noted_watermark(
                 events or self.events(),
                 "timestamp",
-                Noted(self._url, "ticks"),
+                self._noted,
                 position=lambda offset: {0: offset["offset"]},
                 checkpoint_location=checkpoint or self._checkpoint,
                 policy=WatermarkPolicy(strict=False),
@@ -60,17 +59,17 @@ def ticks(spark: SparkSession, controller: Served, output: QueryOutput) -> Ticks
 
 
 def test_no_event_of_a_disordered_source_is_lost(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
+    spark: SparkSession, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Spark's file stream reads a few files at a time, and stops half way."""
     flights.begin_log()
-    files = read.spark.readStream.schema("time TIMESTAMP, name STRING")
+    files = spark.readStream.schema("time TIMESTAMP, name STRING")
     events = with_noted_watermark(
         files.option("maxFilesPerTrigger", 5).parquet(str(flights.root / "flights")),
         "time",
         Noted(controller.url, "flights"),
         checkpoint_location=str(output.checkpoint),
-        position=partial(find_position, output.checkpoint / "sources" / "1", "flights"),
+        position=partial(find_position, output.checkpoint / "sources" / "1"),
         policy=WatermarkPolicy(strict=False),
     )
     steps = disorder(6, events=20)
@@ -79,7 +78,7 @@ def test_no_event_of_a_disordered_source_is_lost(
     replay(flights, steps[7:])
     output.catch_up(count_per_second(events))
 
-    assert output.rows == collect_rows(count_per_second(read.truth(flights)))
+    assert output.rows == collect_rows(count_per_second(read_all(spark, flights)))
 
 
 def test_offset_log_in_an_object_store_moves_the_watermark(

@@ -1,59 +1,35 @@
 """Errors in the call of a reader, which need neither a query nor Java."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import ANY, MagicMock, call
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from noted_time import (
-    AnotherLog,
-    BacklogPolicy,
-    ImplausibleTime,
-    Rejected,
-    UnexpectedAnswer,
-    UnknownDomain,
-    UnknownStream,
-    kafka,
-)
+from noted_time import AnotherLog, BacklogPolicy, Rejected, kafka
 from noted_time.kafka import TopicLook
 from spark_integration import (
-    Batches,
     BatchRead,
     CatchUp,
-    Columns,
     Ingestion,
     KafkaRecords,
     Noted,
-    ReadRange,
     WatermarkPolicy,
-    read_complete,
     read_complete_kafka,
     read_noted_kafka,
-    read_noted_log,
     read_relayed_kafka,
     with_noted_watermark,
 )
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.log.options import Option
-from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import build_scan_schema
-from spark_integration.log.source import LogSource
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.read import read_marks
 from spark_integration.session.settings import build_source_name
 from spark_integration.session.sources import build_options
-from tests.support.bundles import take_fields
-from tests.support.loopback import Loopback, give
-from tests.support.noted_stream import NotedStream
 from tools.trials.served import Served
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -62,96 +38,14 @@ WITHOUT_JAVA = SparkSession.__new__(SparkSession)
 """A session that can do nothing."""
 
 
-def ask_for_stream(
-    root: Path,
-    url: str,
-    /,
-    *options: Option,
-    **others: Any,  # noqa: ANN401
-) -> None:
-    """Ask for a stream with these options."""
-    chosen = {"event_time": "time", **others}
-    read_noted_log(
-        WITHOUT_JAVA,
-        root,
-        take_fields(Noted, chosen, url=url, stream="flights"),
-        *options,
-        **chosen,
-    )
-
-
-def schema(kind: Any, name: str = "time") -> StructType:  # noqa: ANN401 - a type of Spark
-    """Return the schema of one column."""
-    return StructType([StructField(name, kind)])
-
-
-@pytest.mark.parametrize(
-    ("columns", "asking", "error", "sentence"),
-    [
-        ({}, {"url": "localhost:7464"}, Rejected, "has no scheme"),
-        ({}, {"stream": "flihgts"}, UnknownStream, "there is no stream 'flihgts'"),
-        ({}, {"domain": "order"}, UnknownDomain, "no domain 'order'; it declares default"),
-        ({}, {"event_time": "departure"}, Rejected, "no column departure, the event time; it has"),
-        ({"names": ["origin"]}, {}, Rejected, "has no column origin"),
-        ({"schema": schema(BooleanType())}, {}, Rejected, "column time of the schema is boolean"),
-        ({"schema": schema(LongType(), "at")}, {}, Rejected, "schema has no column time"),
-    ],
-)
-def test_unreadable_stream_or_column_is_refused_in_the_call(  # noqa: PLR0913, PLR0917 - a table
-    flights: NotedStream,
-    controller: Served,
-    columns: Any,  # noqa: ANN401 - any field
-    asking: Any,  # noqa: ANN401 - any parameter
-    error: type[Exception],
-    sentence: str,
-) -> None:
-    """The error lists the existing names."""
-    flights.append(0, (1000, "a"))
-
-    with pytest.raises(error, match=sentence):
-        ask_for_stream(flights.root, controller.url, Columns(**columns), **asking)
-
-
-@pytest.mark.parametrize(
-    ("options", "asking", "sentence"),
-    [
-        ([Batches(5), Batches(6)], {}, r"ReadRange, .* each at most once: not Batches"),
-        ([5], {}, "each at most once: not 5"),
-        (
-            [Batches(9), CatchUp(BacklogPolicy(), 8)],
-            {},
-            r"of CatchUp is 8: it must be at least the limit of Batches \(9\)",
-        ),
-        ([Ingestion(5)], {}, "Ingestion.* goes with domain='ingestion'"),
-        ([ReadRange(0), Ingestion(5)], {"domain": "ingestion"}, "cannot be used with domain="),
-        ([], {"domain": "ingestion"}, "promise nothing of event times: pass Ingestion"),
-    ],
-)
-def test_conflicting_options_are_refused_by_name(
-    tmp_path: Path,
-    options: Any,  # noqa: ANN401 - any option
-    asking: dict[str, Any],
-    sentence: str,
-) -> None:
-    """The call needs no controller."""
-    with pytest.raises(Rejected, match=sentence):
-        ask_for_stream(tmp_path, "http://127.0.0.1:9", *options, **asking)
-
-
 @pytest.mark.parametrize(
     ("option", "values", "sentence"),
     [
         (WatermarkPolicy, {"on_seal": "stop"}, "on_seal must be 'close' or 'hold'"),
         (BatchRead, {"missing": "wran"}, "missing must be 'warn' or 'fail' or 'accept'"),
         (BatchRead, {"deleted": "warn"}, "deleted must be 'fail' or 'accept'"),
-        (Batches, {"max_rows_per_trigger": 0}, "max_rows_per_trigger must be 1 or more, not 0"),
         (CatchUp, {"policy": BacklogPolicy(), "max_rows_per_trigger": 0}, "must be 1 or more"),
-        (Columns, {"late": "hide"}, "late must be 'drop' or 'keep'"),
         (Ingestion, {"max_event_time_lag_ms": -1}, "must be 0 or more, not -1"),
-        (ReadRange, {"start_at": 5, "end_at": 5}, "start_at 5 is not below end_at 5"),
-        (ReadRange, {"end_at": 10**18}, "not one that Spark can express"),
-        (ReadRange, {"start_at": NOON + timedelta(microseconds=1)}, "sub-millisecond precision"),
-        (ReadRange, {"start_at": NOON.replace(tzinfo=None)}, "has no time zone"),
     ],
 )
 def test_option_refuses_unknown_values(
@@ -167,9 +61,6 @@ def test_option_refuses_unknown_values(
 NO_EVENTS: Any = None
 SEEN = KafkaRecords("seen", "127.0.0.1:9")
 ALL: dict[str, Callable[..., object]] = {
-    "read_noted_log": lambda url, **asked: read_noted_log(
-        WITHOUT_JAVA, "log", Noted(url, "seen"), **asked
-    ),
     "read_noted_kafka": lambda url, **asked: read_noted_kafka(
         WITHOUT_JAVA, SEEN, Noted(url), **asked
     ),
@@ -178,9 +69,6 @@ ALL: dict[str, Callable[..., object]] = {
     ),
     "with_noted_watermark": lambda url, **asked: with_noted_watermark(
         NO_EVENTS, noted=Noted(url, "seen"), checkpoint_location="c", **asked
-    ),
-    "read_complete": lambda url, **asked: read_complete(
-        WITHOUT_JAVA, "log", Noted(url, "seen"), 0, 1, **asked
     ),
     "read_complete_kafka": lambda url, **asked: read_complete_kafka(
         WITHOUT_JAVA, SEEN, Noted(url), 0, 1, **asked
@@ -231,67 +119,14 @@ def test_marks_source_is_named_where_sources_need_names() -> None:
     assert spark.readStream.mock_calls == asked.load().call_list()
 
 
-def begin_feed(url: str, **_: object) -> None:
+def begin_feed(url: str) -> None:
     """Ask for marks as a Connect server does once the query starts."""
     ControllerFeed(url, "seen", None).begin(Released())
 
 
-@pytest.mark.parametrize("call", ["read_noted_log", "read_complete", "begin_feed"])
-def test_unnamed_marks_of_ingestion_are_refused(call: str, served: Served) -> None:
+def test_unnamed_marks_of_ingestion_are_refused(served: Served) -> None:
     """Without a name, the call means the only domain of a stream."""
-    calls = {**ALL, "begin_feed": begin_feed}
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
     with pytest.raises(Rejected, match="promise nothing of event times"):
-        calls[call](served.url, event_time="departure")
-
-
-def test_options_of_a_source_carry_its_query(tmp_path: Path) -> None:
-    """Spark's options are strings."""
-    policy = WatermarkPolicy(on_seal="hold")
-    catch_up = CatchUp(BacklogPolicy(5, None, "sticky"), 7)
-    place = str(tmp_path), "flights", "http://a", "time"
-    query = LogQuery(*place, policy=policy, range=ReadRange(NOON), catch_up=catch_up)
-
-    assert LogSource(build_options(query)).query == query
-
-
-def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
-    """The call does not wait for an unreachable controller."""
-    controller.stop()
-
-    with pytest.raises(Rejected, match=r"no file yet in .*flights: pass the schema"):
-        ask_for_stream(flights.root, controller.url)
-    controller.start()
-
-
-def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
-    with (
-        Loopback(lambda asked: give(asked, 404, b"<html>", {})) as other,
-        pytest.raises(UnexpectedAnswer, match="check the URL and its proxies"),
-    ):
-        ask_for_stream(tmp_path, other.url)
-
-
-def test_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
-    """Only an integer can be in seconds. The query would end at once, without a row."""
-    served.create("hours")
-    served.note("hours", int(NOON.timestamp()) * 1000, {"0": 1})
-
-    with pytest.raises(ImplausibleTime, match="is 1357041600 in seconds"):
-        ask_for_stream(
-            tmp_path, served.url, ReadRange(end_at=int(NOON.timestamp())), stream="hours"
-        )
-    with pytest.raises(Rejected, match="no file yet"):
-        ask_for_stream(tmp_path, served.url, ReadRange(end_at=NOON), stream="hours")
-
-
-def test_event_time_is_read_with_any_columns(flights: NotedStream) -> None:
-    """It is read as a timestamp from a column of any type."""
-    flights.append_table(0, pa.table({"time": [7], "name": ["a"], "other": [True]}))
-    columns = Columns(("name", "time"))
-    query = LogQuery(str(flights.root), "flights", "http://x", "time", columns=columns)
-
-    assert build_scan_schema(query).simpleString() == (
-        "struct<name:string,time:timestamp,_noted_mark_time:timestamp>"
-    )
+        begin_feed(served.url)

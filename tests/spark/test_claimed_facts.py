@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from noted_time.client import Json
 from noted_time.reading import WHOLE_LOG
 from noted_time.values import MIN_INT64
+from noted_time_extensions.files.tests.support.log_reading import build_query, open_reader
 from noted_time_extensions.tables import NotedTable, TableClaim, TableClaims, standing
 from noted_time_extensions.tables.spark.claims import describe_read, find_whole_from
 from noted_time_extensions.tables.spark.table import is_window_end
@@ -27,7 +28,6 @@ from spark_integration.marks_source.topics import create_planner
 from tests.cli.conftest import Commands
 from tests.support.asking import ask
 from tests.support.claimed import TEN, Orders
-from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan, write_start
 from tools.trials.served import Served

@@ -14,7 +14,7 @@ from noted_time.values import ClientFailed, Succession
 from reader_client.marks.follower import Follower
 from spark_integration.marks import feed as feed_module
 from spark_integration.marks.feed import ControllerFeed, FeedMarks
-from spark_integration.marks.released import Released
+from spark_integration.marks.released import Released, RestatedBatches
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
 
@@ -83,3 +83,34 @@ def test_fault_of_the_feeds_thread_is_raised_by_take(
 def take_for_ever(feed: ControllerFeed) -> None:
     """Take marks until an error."""
     eventually(lambda: feed.take() is None, expected=True)
+
+
+NONE = Released()
+THIRD = Released("a", 3, 30)
+FIFTH = Released("a", 5, 50)
+SEALED = Released("a", 5, 90, sealed=True)
+
+
+@pytest.mark.parametrize(
+    ("let_in", "usual", "feeding"),
+    [
+        ([NONE, NONE, NONE], "0", "0"),
+        ([NONE, THIRD, THIRD, THIRD], "0", "01"),
+        ([NONE, THIRD, FIFTH, FIFTH, FIFTH], "0", "012"),
+        ([THIRD, THIRD, THIRD], "0", "01"),
+        ([THIRD, FIFTH, FIFTH, FIFTH], "0", "01"),
+        ([THIRD, THIRD, FIFTH, FIFTH], "0", "012"),
+        ([THIRD, SEALED, SEALED], "01", "01"),
+        ([SEALED, SEALED, SEALED], "0", "01"),
+    ],
+)
+def test_batch_after_each_stated_lower_is_due_once(
+    let_in: list[Released], usual: str, feeding: str
+) -> None:
+    """Each case has the marks of its plans. The first plan of a run states its mark again."""
+
+    def due(restated: RestatedBatches) -> str:
+        runs = [restated.run(0, each) for each in let_in]
+        return "".join(str(plan) for plan, run in enumerate(runs) if run) or "-"
+
+    assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)

@@ -1,6 +1,5 @@
 """The positions of a query at the controller."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,35 +10,11 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
 from spark_integration.checkpoint.listener import _join_positions
-from tests.spark.conftest import Reads
-from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 from tools.trials.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("PositionListener")]
-
-
-@pytest.fixture
-def listener(read: Reads, controller: Served) -> Iterator[PositionListener]:
-    """Return a listener that the session has while a test runs."""
-    listener = PositionListener(controller.url, "flights", "counters", "one")
-    read.spark.streams.addListener(listener)
-    yield listener
-    read.spark.streams.removeListener(listener)
-    listener.close()
-
-
-@pytest.mark.usefixtures("listener")
-def test_committed_offsets_are_reported_and_the_end_goes_offline(
-    read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
-) -> None:
-    """One batch reads three rows, and the query ends."""
-    flights.append(0, (1000, "a"), (1100, "b"))
-    flights.append(3, (1200, "c"))
-    output.catch_up(read(flights))
-
-    assert eventually(lambda: controller.read_group("flights", "counters"), ({"0": 2, "3": 1}, []))
 
 
 @pytest.mark.parametrize("position", [None, KafkaTopic("flights")])

@@ -11,12 +11,10 @@ from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.committed import read_committed_offsets
 from spark_integration.session.settings import EVOLUTION_SETTING
 from tests.cli.conftest import Commands
-from tests.spark.conftest import Reads
 from tests.spark.test_any_source import Ticks
 from tests.spark.test_topic_marks import NotedClock
 from tests.support.clock import Clock, MakeClock
-from tests.support.noted_stream import NotedStream
-from tests.support.queries import count_per_second, join_within_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
@@ -50,24 +48,6 @@ def names_in(checkpoint: Path) -> list[str]:
     version, _, *lines = (checkpoint / "offsets" / "0").read_text().split("\n")
     assert version == "v2"
     return sorted(line.partition(":")[0] for line in lines)
-
-
-@pytest.mark.usefixtures("evolving")
-def test_logs_of_similar_names_are_separate_sources(
-    read: Reads, controller: Served, tmp_path: Path, output: QueryOutput
-) -> None:
-    """The names follow from the logs, so a restart continues at the right offsets."""
-    dotted, lined = (NotedStream(tmp_path, name, controller).begin_log() for name in ("a.b", "a_b"))
-    joined = join_within_second(read(dotted), read(lined))
-    for time, name in ((1000, "early"), (9000, "late")):
-        for each in (dotted, lined):
-            each.append(0, (time, name))
-            each.note(time + 5000)
-        output.catch_up(joined)
-
-    assert output.rows == [("early",), ("late",)]
-    names = names_in(output.checkpoint)
-    assert [name.rpartition("_")[0] for name in names] == ["noted_time_log_a_b_default"] * 2
 
 
 def user_read(clock: Clock, source_name: str) -> DataFrame:

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
+from noted_time_extensions.files.tests.support.reads import Reads
 from noted_time_extensions.tables import NotedTable, TableClaims, accept, complete_to, standing
 from noted_time_extensions.tables.claim import Claim
 from noted_time_extensions.tables.spark.claims import check_covered, describe_read
 from noted_time_extensions.tables.spark.table import check_column
 from noted_time_extensions.tables.table_history import NoClaim
 from spark_integration.checkpoint.query_progress import PlannedBatch
-from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan
 from tests.support.query_output import QueryOutput

@@ -5,22 +5,21 @@ from pathlib import Path
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from noted_time.kafka import Topic
 from spark_integration import PositionListener, WatermarkPolicy
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.log.query import LogQuery
-from spark_integration.log.source import LogSource
 from spark_integration.marks.released import Released
 from spark_integration.marks_source.ahead import PLANNING_S
 from spark_integration.marks_source.query import KafkaPlanning, MarksQuery
 from spark_integration.marks_source.source import MarksSource
 from spark_integration.marks_source.topics import create_planner
 from spark_integration.session.sources import build_options
-from tests.spark.conftest import Reads
+from tests.spark.test_any_source import Ticks
 from tests.support.gates import Guarded
-from tests.support.noted_stream import NotedStream
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
@@ -37,7 +36,7 @@ def controller() -> Iterator[Served]:
         yield served
 
 
-def files_with(token: str, directory: Path) -> list[Path]:
+def list_files_with(token: str, directory: Path) -> list[Path]:
     """Return the files below a directory that contain the token."""
     files = (path for path in directory.rglob("*") if path.is_file())
     return [path for path in files if token.encode() in path.read_bytes()]
@@ -45,38 +44,38 @@ def files_with(token: str, directory: Path) -> list[Path]:
 
 @pytest.mark.spark
 def test_query_sends_its_token_and_stores_it_nowhere(
-    read: Reads,
-    flights: NotedStream,
+    spark: SparkSession,
+    controller: Served,
     output: QueryOutput,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Neither the plan nor the checkpoint has it."""
-    token = str(flights.server.token)
-    events = read(flights.begin_log(), token=token)
-    flights.append(0, (1000, "a"))
-    output.catch_up(events.select("name"))
+    token = str(controller.token)
+    ticks = Ticks(spark, controller, output.checkpoint)
+    ticks.marks.note("w", 1000, {0: 10})
+    events = ticks.add_watermark()
+    query = output.start(count_per_second(events, "timestamp"))
+    eventually(lambda: output.rows, [(0, 10)])
+    query.stop()
     events.explain(extended=True)
     plan = capsys.readouterr().out
 
-    assert (output.rows, "noted_log" in plan, token in plan) == ([("a",)], True, False)
-    assert not files_with(token, tmp_path)
+    assert (output.rows, "noted_marks" in plan, token in plan) == ([(0, 10)], True, False)
+    assert not list_files_with(token, tmp_path)
 
 
 def test_workers_are_given_no_secret() -> None:
     """Spark pickles a reader and its source for the workers."""
-    log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
     marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
-    log_source = LogSource(build_options(log, SECRET))
-    marks_source = MarksSource(build_options(marks, SECRET, {"sasl.password": SECRET}))
+    source = MarksSource(build_options(marks, SECRET, {"sasl.password": SECRET}))
     schema = StructType([StructField("time", TimestampType())])
-    given = [(source, source.streamReader(schema)) for source in (log_source, marks_source)]
+    reader = source.streamReader(schema)
 
-    with_secrets = SECRET, {"sasl.password": SECRET}
-    assert [given[0][1]._secrets[0], given[1][1]._secrets] == [SECRET, with_secrets]
+    assert reader._secrets == (SECRET, {"sasl.password": SECRET})
     assert MarksSource(build_options(marks)).streamReader(schema)._secrets == (None, {})
-    assert (MarksSource.name(), marks_source.schema()) == ("noted_marks", schema)
-    assert not any(SECRET.encode() in cloudpickle.dumps(each) for each in given)  # type: ignore[no-untyped-call]
+    assert (MarksSource.name(), source.schema()) == ("noted_marks", schema)
+    assert SECRET.encode() not in cloudpickle.dumps((source, reader))  # type: ignore[no-untyped-call]
 
 
 def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from noted_time.filelog import file_name, segment_directory
+from tests.support.archive import name_file, write_file
 from tools.trials.calls import CalledStream, Calls
 
 INSTANT = pa.timestamp("ms", tz="UTC")
@@ -39,12 +38,8 @@ class NotedStream:
     def append_table(self, segment: int, rows: pa.Table, **options: Any) -> Path:  # noqa: ANN401
         """Append a table as one file, with options of the Parquet writer."""
         start = self.position.get(segment, 0)
-        directory = segment_directory(self.root, self.name, segment)
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / file_name(self.name, segment, start)
-        unseen = path.with_name(f".{path.name}.new")
-        pq.write_table(rows, unseen, **options)
-        unseen.rename(path)
+        path = name_file(self.root, self.name, segment, start)
+        write_file(path, rows, **options)
         self.position[segment] = start + rows.num_rows
         return path
 

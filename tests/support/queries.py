@@ -1,7 +1,9 @@
 """Queries on streams and on the same rows at rest."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from tests.support.noted_stream import NotedStream
 
 
 def count_per_second(events: DataFrame, time: str = "time") -> DataFrame:
@@ -20,3 +22,8 @@ def join_within_second(flights: DataFrame, landings: DataFrame) -> DataFrame:
 
 def collect_rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in frame.collect())
+
+
+def read_all(spark: SparkSession, stream: NotedStream) -> DataFrame:
+    """Return all of the stream's events from a batch read of its files."""
+    return spark.read.parquet(str(stream.root / stream.name)).drop("partition")

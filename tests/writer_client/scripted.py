@@ -69,3 +69,14 @@ def results(*each: dict[str, Any], **further: Any) -> dict[str, Any]:  # noqa: A
 def hasty(served: Served, stream: str, network: httpx.BaseTransport | None = None) -> WriterClient:
     """Return a client of the writer `UA` that retries quickly."""
     return WriterClient(served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network)
+
+
+class Now:
+    """A clock that a test moves."""
+
+    def __init__(self, now: Any) -> None:  # noqa: ANN401 - ms or seconds
+        self.now = now
+
+    def __call__(self) -> Any:  # noqa: ANN401 - likewise
+        """Read it."""
+        return self.now

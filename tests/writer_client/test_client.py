@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +16,7 @@ from tests.support.processes import run_python
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from tools.trials.served import Served
 from tools.trials.waiting import wait_until
-from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
+from writer_client import AsyncWriterClient, Pace, WriterClient
 
 
 def make_clock_client(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
@@ -160,18 +159,6 @@ async def test_cancelled_flush_still_sends_notes() -> None:
                 await client.flush()
 
     assert network.notes[-1]["time"] == 5
-
-
-async def test_rows_are_appended_from_a_thread(tmp_path: Path, served: Served, stream: str) -> None:
-    """A note from a thread wakes the event loop."""
-    async with AsyncWriterClient(served.url, stream, "UA") as client:
-        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
-        await asyncio.to_thread(log.append, [{"time": 7}])
-        await asyncio.to_thread(log.note_time, 8)
-        await client.flush()
-
-    known = {"state": "live", "times": {"default": 8}, "position": {"0": 1}}
-    assert served.writers(stream) == {"UA": known}
 
 
 def test_a_client_without_a_loop_is_refused() -> None:

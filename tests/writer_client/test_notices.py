@@ -1,16 +1,13 @@
 """Notices to a writer: callbacks, late rows, the seal, and events too far ahead."""
 
-import re
 import threading
-from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from noted_time.values import Accepted, Refused, Rejected, State
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from tools.trials.served import Served
-from writer_client import Exclusion, SegmentLogWriter, WriterClient
+from writer_client import Exclusion, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
@@ -20,27 +17,6 @@ SINCE = 1357041600000
 EXCLUDED = results(
     accepted(lower=90, excluded={"reason": "timed_out", "excluded_at": SINCE, "lower": 90})
 )
-
-
-def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: str) -> None:
-    """Each window has exactly its own late rows; times may be finer than a millisecond."""
-    hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
-    with WriterClient(served.url, stream, "UA") as client:
-        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
-        log.note_time(datetime(2013, 1, 1, 8, tzinfo=UTC))
-        client.flush()
-        log.note_time(datetime(2013, 1, 1, 11, tzinfo=UTC))
-        client.flush()
-        log.append([{"time": at} for at in hours])
-        log.note_time(datetime(2013, 1, 1, 12, tzinfo=UTC))
-        client.flush()
-    windows = served.call("GET", f"/{stream}/windows")["windows"]
-
-    found = [
-        [(each["rows"], each["may_lie_outside"]) for each in window["late_writers"]]
-        for window in windows
-    ]
-    assert found == [[(1, False)], [(2, False)], [], []]
 
 
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
@@ -129,36 +105,6 @@ def post(outbox: Outbox, *answers: Accepted | Refused) -> list[tuple[object, ...
     batch = outbox.take()
     outbox.record_answer(batch, NotesReply(answers))
     return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
-
-
-def test_an_event_too_far_ahead_is_named_and_time_advances(
-    served: Served, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The note is sent again without its `max_time`, and so are later notes."""
-    with WriterClient(served.url, stream, "UA") as client:
-        log = SegmentLogWriter(tmp_path, stream, client=client, event_time="at")
-        log.append([{"at": NOON}, {"at": FAR}, {"at": NOON + 1}])
-        for at in (NOON, NOON + 5):
-            log.note_time(at)
-            client.flush()
-            log.append([{"at": at + 5}])
-    marks = served.call("GET", f"/{stream}/marks")["marks"]
-
-    assert [(m["lower"], m["cut"], m["upper_is_bound"]) for m in marks] == [
-        (NOON, {"0": 3}, False),
-        (NOON + 5, {"0": 4}, False),
-    ]
-    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= 30]
-    # the offset is known only if the refused note had a position
-    assert re.match(
-        rf"writer 'UA' of stream '{stream}': an event was written with the time "
-        r"2096-10-02T07:06:40Z( below the offset 0:3)?: max_time 2096-10-02T07:06:40Z is ",
-        said,
-    )
-    assert said.endswith(
-        "; until the writer notes a later time it leaves max_time out, "
-        "and the upper of marks is not a bound"
-    )
 
 
 def test_repeated_note_has_the_latest_position() -> None:

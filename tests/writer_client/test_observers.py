@@ -1,8 +1,6 @@
-"""Observers of a log, with a real controller and with a scripted one."""
+"""Observers of a log in memory, with a real controller and with a scripted one."""
 
 import logging
-import shutil
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,11 +8,47 @@ import pytest
 
 from noted_time import AnotherForm, ClientFailed, Rejected, Unreachable
 from noted_time.client import polling
-from tests.writer_client.appending import Now, append
-from tests.writer_client.scripted import URL, Scripted, accepted, results
+from noted_time.observing import IN_MS, describe_form
+from tests.writer_client.scripted import URL, Now, Scripted, accepted, results
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
-from writer_client import EventTimeNoter, IngestionNoter, LogEnds, LogTimes, Seen, WriterClient
+from writer_client import EventTimeNoter, IngestionNoter, Seen, WriterClient
+
+
+class MemoryLog:
+    """A log in memory. A call returns its ends, and the newest times of segments with new rows."""
+
+    event_time_form = describe_form("time", "number", IN_MS)
+
+    def __init__(self, *segments: int) -> None:
+        self._times: dict[int, list[int]] = {segment: [] for segment in segments}
+        self._ends: dict[int, int] = {}
+
+    def append(self, segment: int, *times: int) -> None:
+        self._times.setdefault(segment, []).extend(times)
+
+    def clear(self) -> None:
+        self._times.clear()
+        self.forget_ends()
+
+    def forget_ends(self) -> None:
+        """Make all rows new, as for another process."""
+        self._ends.clear()
+
+    def __call__(self) -> Seen:
+        newest: dict[int, int] = {}
+        for segment, times in self._times.items():
+            new_times = times[self._ends.get(segment, 0) :]
+            if new_times:
+                newest[segment] = max(new_times)
+            self._ends[segment] = len(times)
+        return Seen(dict(self._ends), newest, max(newest.values(), default=None))
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    """Return a log without segments."""
+    return MemoryLog()
 
 
 def make_client(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
@@ -58,18 +92,18 @@ REFUSED_FORMS = {
 
 @pytest.mark.parametrize("code", REFUSED_FORMS)
 def test_observer_that_cannot_state_its_form_goes_on(
-    tmp_path: Path, code: str, caplog: pytest.LogCaptureFixture
+    log: MemoryLog, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has a token of before, or its controller is older. The right form is sent."""
     status, sentence = REFUSED_FORMS[code]
     transport = Scripted()
     problem = {"type": f"urn:noted-time:problem:{code}", "title": "No", "detail": "no"}
     transport.form_answer = httpx.Response(status, json=problem)
-    append(tmp_path, "flights", 0, 10)
+    log.append(0, 10)
     with make_client(transport) as client:
-        noter = EventTimeNoter(client, LogTimes(tmp_path, "flights", "time"), delay_ms=0)
+        noter = EventTimeNoter(client, log, delay_ms=0)
         noter.look()
-        append(tmp_path, "flights", 0, 20)
+        log.append(0, 20)
         noter.look()
         client.flush()
 
@@ -79,15 +113,15 @@ def test_observer_that_cannot_state_its_form_goes_on(
     assert transport.forms[0]["column"] == "time"
 
 
-def test_observer_with_another_form_notes_no_time(tmp_path: Path) -> None:
+def test_observer_with_another_form_notes_no_time(log: MemoryLog) -> None:
     """Its times would be others than the readers'."""
     transport = Scripted()
     kind = "urn:noted-time:problem:another_form"
     facts = {"stated": "time as Unix time in s", "other": "time as Unix time in ms"}
     transport.form_answer = httpx.Response(422, json={"type": kind, **facts})
-    append(tmp_path, "flights", 0, 10)
+    log.append(0, 10)
     with make_client(transport) as client:
-        noter = EventTimeNoter(client, LogTimes(tmp_path, "flights", "time"), delay_ms=0)
+        noter = EventTimeNoter(client, log, delay_ms=0)
         with pytest.raises(AnotherForm, match="as stated, time as Unix time in s, and not in"):
             noter.look()
         client.flush()
@@ -103,15 +137,15 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("again", [0, 1])
-def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
+def test_a_recreated_log_stops_the_observer(log: MemoryLog, again: int) -> None:
     """The new log is empty, or has fewer rows; the error names the segment."""
-    append(tmp_path, "flights", 4, 1, 2, 3)
+    log.append(4, 1, 2, 3)
     with make_client(Scripted()) as client:
-        noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, max_lag_ms=10)
+        noter = IngestionNoter(client, log, poll_ms=10, max_lag_ms=10)
         noter.look()
-        shutil.rmtree(tmp_path / "flights")
+        log.clear()
         if again:
-            append(tmp_path, "flights", 4, 1)
+            log.append(4, 1)
         noter.start()
         eventually(lambda: noter.failure is not None, expected=True)
 
@@ -121,22 +155,20 @@ def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
 
 @pytest.mark.usefixtures("short_patience")
 def test_a_log_recreated_between_two_observers_stops_the_second(
-    served: Served, stream: str, tmp_path: Path
+    log: MemoryLog, served: Served, stream: str
 ) -> None:
     """The controller has the former end."""
-    append(tmp_path, stream, 0, 1, 2, 3)
+    log.append(0, 1, 2, 3)
     with WriterClient(served.url, stream, "observer") as client:
-        IngestionNoter(client, LogEnds(tmp_path, stream), domain="default").look()
-    shutil.rmtree(tmp_path / stream)
-    append(tmp_path, stream, 0, 1)
+        IngestionNoter(client, log, domain="default").look()
+    log.clear()
+    log.append(0, 1)
 
     with (
         pytest.raises(Rejected, match="segment 0 ends at 1 and ended at 3 before"),
         WriterClient(served.url, stream, "observer") as client,
     ):
-        IngestionNoter(
-            client, LogEnds(tmp_path, stream), domain="default", poll_ms=10, max_lag_ms=10
-        ).run()
+        IngestionNoter(client, log, domain="default", poll_ms=10, max_lag_ms=10).run()
 
 
 @pytest.mark.parametrize(
@@ -157,31 +189,31 @@ def test_timeout_below_the_note_interval_is_warned_of(
     assert caplog.text.count(said) == warned
 
 
-def event_times(client: WriterClient, root: Path, clock: Now) -> EventTimeNoter:
-    """Return an observer of the client's stream with an idle timeout of 5 s."""
-    times_of = LogTimes(root, client.stream, "time")
-    return EventTimeNoter(client, times_of, delay_ms=10, idle_timeout_ms=5000, clock=clock)
+def event_times(client: WriterClient, log: MemoryLog, clock: Now) -> EventTimeNoter:
+    """Return an observer of a log with an idle timeout of 5 s."""
+    return EventTimeNoter(client, log, delay_ms=10, idle_timeout_ms=5000, clock=clock)
 
 
 def test_restarted_observer_begins_at_its_last_time(
-    served: Served, stream: str, tmp_path: Path
+    log: MemoryLog, served: Served, stream: str
 ) -> None:
     """It waits for an idle segment with a lower time, but no note is refused."""
     served.create(stream, max_time_ahead_ms=None)
     clock = Now(1000)
-    append(tmp_path, stream, 1, 100)
+    log.append(1, 100)
     with WriterClient(served.url, stream, "observer") as client:
-        noter = event_times(client, tmp_path, clock)
+        noter = event_times(client, log, clock)
         for time in (600, 700):
-            append(tmp_path, stream, 0, time)
+            log.append(0, time)
             noter.look()
             clock.now += 5000
         noter.look()
+    log.forget_ends()
     with WriterClient(served.url, stream, "observer") as client:
-        noter = event_times(client, tmp_path, clock)
+        noter = event_times(client, log, clock)
         seen = []
         for time in (800, 900):
-            append(tmp_path, stream, 0, time)
+            log.append(0, time)
             noter.look()
             client.flush()
             seen.append(served.writers(stream)["observer"]["times"])
@@ -190,20 +222,20 @@ def test_restarted_observer_begins_at_its_last_time(
     assert seen == [{"default": 690}, {"default": 890}]
 
 
-def test_observer_below_its_last_time_joins_as_heartbeat(tmp_path: Path) -> None:
+def test_observer_below_its_last_time_joins_as_heartbeat(log: MemoryLog) -> None:
     """A note with this time would be refused, and would not keep the observer alive."""
     known = accepted(position={"0": 1}, times={"default": 70})
     clock, transport = Now(1000), Scripted(*[results(known)] * 3)
-    append(tmp_path, "flights", 0, 50)
+    log.append(0, 50)
     with make_client(transport) as client:
-        noter = event_times(client, tmp_path, clock)
+        noter = event_times(client, log, clock)
         for later in (0, 2000, 2000):
             clock.now += later
             noter.look()
-            append(tmp_path, "flights", 0, 60)
+            log.append(0, 60)
             client.flush()
         clock.now += 10_000
-        append(tmp_path, "flights", 0, 90)
+        log.append(0, 90)
         noter.look()
 
     assert list_notes(transport)[1:] == [
@@ -213,22 +245,19 @@ def test_observer_below_its_last_time_joins_as_heartbeat(tmp_path: Path) -> None
     ]
 
 
-def test_explain_names_empty_segments_that_are_waited_for(
-    served: Served, stream: str, tmp_path: Path
-) -> None:
+def test_explain_names_empty_segments_that_are_waited_for(served: Served, stream: str) -> None:
     """Segments with a time or idle ones are left out."""
     served.create(stream, max_time_ahead_ms=None)
     clock = Now(1000)
+    log = MemoryLog(1, 2)
     said: list[list[str]] = []
-    for segment in (1, 2):
-        (tmp_path / stream / f"partition={segment}").mkdir(parents=True)
-    append(tmp_path, stream, 0, 50)
+    log.append(0, 50)
     with WriterClient(served.url, stream, "observer") as client:
-        noter = event_times(client, tmp_path, clock)
+        noter = event_times(client, log, clock)
         for later, *segments in ((0, 0), (1000, 1), (4000, 0), (5000,)):
             clock.now += later
             for segment in segments:
-                append(tmp_path, stream, segment, 60)
+                log.append(segment, 60)
             noter.look()
             client.flush()
             sentences = served.call("GET", f"/{stream}/explain")["sentences"]
@@ -254,22 +283,21 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
             noter.close()
 
 
-def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None:
+def test_observer_without_new_rows_goes_idle_and_returns(log: MemoryLog) -> None:
     """It first notes the highest time, and returns with new rows.
 
     Meanwhile it notes every ten seconds that it is idle: its process is live.
     """
     clock, transport = Now(1000), Scripted()
     with make_client(transport) as client:
-        times_of = LogTimes(tmp_path, "flights", "time")
-        noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
-        append(tmp_path, "flights", 0, 50)
-        append(tmp_path, "flights", 1, 70)
+        noter = EventTimeNoter(client, log, delay_ms=0, idle_timeout_ms=5000, clock=clock)
+        log.append(0, 50)
+        log.append(1, 70)
         steps = ((0, ()), (5000, ()), (9999, ()), (1, ()), (1000, (60,)), (1000, (80,)))
         for later, times in steps:
             clock.now += later
             if times:
-                append(tmp_path, "flights", 0, *times)
+                log.append(0, *times)
             noter.look()
             client.flush()
 
@@ -283,13 +311,12 @@ def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None
     ]
 
 
-def test_observer_with_unchanged_time_sends_heartbeats(tmp_path: Path) -> None:
+def test_observer_with_unchanged_time_sends_heartbeats(log: MemoryLog) -> None:
     """It sends them every ten seconds, even before its first time."""
     clock, transport = Now(1000), Scripted()
     with make_client(transport) as client:
-        times_of = LogTimes(tmp_path, "flights", "time")
-        noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=0, clock=clock)
-        append(tmp_path, "flights", 0, 50)
+        noter = EventTimeNoter(client, log, delay_ms=0, idle_timeout_ms=0, clock=clock)
+        log.append(0, 50)
         for later in (0, 9999, 1, 5000, 5000):
             clock.now += later
             noter.look()

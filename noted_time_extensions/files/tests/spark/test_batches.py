@@ -28,14 +28,7 @@ import pytest
 from noted_time import BacklogPolicy, Rejected
 from noted_time.filelog import file_name, segment_directory
 from noted_time.values import ScaleEvent
-from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
-from spark_integration.log.options import Option
-from spark_integration.marks.offset import NotedOffset
-from spark_integration.marks.time_range import TimeRange
-from spark_integration.scan.files import LogFile, find_first_offsets
-from tests.core.test_scenarios import show_value
-from tests.support.disorder import disorder, replay
-from tests.support.log_reading import (
+from noted_time_extensions.files.tests.support.log_reading import (
     Batch,
     build_query,
     open_reader,
@@ -44,6 +37,13 @@ from tests.support.log_reading import (
     read_window,
     replay_batch,
 )
+from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
+from spark_integration.log.options import Option
+from spark_integration.marks.offset import NotedOffset
+from spark_integration.marks.time_range import TimeRange
+from spark_integration.scan.files import LogFile, find_first_offsets
+from tests.core.test_scenarios import show_value
+from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream, table
 from tests.support.paragraphs import read_paragraphs
 from tests.support.scenarios import Scenario

@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected
+from noted_time_extensions.files.tests.support.log_reading import Batch, build_query, read_batches
+from noted_time_extensions.files.tests.support.reads import Reads
 from spark_integration import Batches, Columns, split_late
 from spark_integration.log.rows import build_scan_schema
-from tests.spark.conftest import Reads
 from tests.support.disorder import Step, disorder, replay
-from tests.support.log_reading import Batch, build_query, read_batches
 from tests.support.noted_stream import NotedStream
 from tests.support.page import BINDING, Session
-from tests.support.queries import collect_rows, count_per_second
+from tests.support.queries import collect_rows, count_per_second, read_all
 from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 
@@ -115,7 +115,7 @@ def test_rows_in_time_and_late_rows_are_all_rows(
         flights.note(60_000, writer)
     output.catch_up(parts(events))
 
-    every = Counter(int(row.time.timestamp()) for row in read.truth(flights).collect())
+    every = Counter(int(row.time.timestamp()) for row in read_all(read.spark, flights).collect())
     kept, in_time, late = (sum_part(output, part) for part in ("kept", "in time", "late"))
     assert in_time + late == every
     assert every - kept <= late

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from noted_time.stores import objects
-from tests.stores.proxy import Proxy
+from noted_time_extensions.files.tests.stores.proxy import Proxy
 from tests.support.object_store import CERTIFICATES, SECRET
 from tests.support.suites import find_programs
 from tools.trials.s3 import serve_s3

@@ -23,13 +23,13 @@ from noted_time.filelog import ForeignFile, UnreadableFile
 from noted_time.stores import Version, object_listing, objects, parse_root, store_of
 from noted_time.stores.objects import MAX_RETRIES, REQUEST_TIMEOUTS
 from noted_time.values import Recreated
+from noted_time_extensions.files.tests.stores.proxy import Fault, Proxy
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask, RowShape
 from spark_integration.marks.time_range import ALL_TIMES
 from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import LogFile, LogFiles
 from spark_integration.scan.forms import ColumnForms
-from tests.stores.proxy import Fault, Proxy
 from tests.support.object_store import SECRET
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
 

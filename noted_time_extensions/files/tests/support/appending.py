@@ -10,17 +10,6 @@ from noted_time.filelog import segment_directory, start_of
 from writer_client import SegmentLogWriter
 
 
-class Now:
-    """A clock that a test moves."""
-
-    def __init__(self, now: Any) -> None:  # noqa: ANN401 - ms or seconds
-        self.now = now
-
-    def __call__(self) -> Any:  # noqa: ANN401 - likewise
-        """Read it."""
-        return self.now
-
-
 def append(root: Path, stream: str, segment: int, *times: int) -> None:
     """Append rows with these times."""
     log = SegmentLogWriter(root, stream, segments=[segment], event_time="time")

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time.filelog import ForeignFile, file_name, segment_directory
+from noted_time_extensions.files.tests.support.appending import append
 from spark_integration.scan.files import LogFiles
 from tests.support.properties import costly
-from tests.writer_client.appending import append
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import IngestionNoter, LogEnds, SegmentLogWriter, WriterClient
 

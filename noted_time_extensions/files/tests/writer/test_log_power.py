@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from noted_time_extensions.files.tests.support.appending import rows
 from tests.support.power import Acknowledged, Cut, Disk
 from tests.support.processes import run_python
-from tests.writer_client.appending import rows
 from writer_client import SegmentLogWriter
 
 OPEN = """

@@ -15,7 +15,7 @@ import pytest
 
 from noted_time import Recreated, Rejected
 from noted_time.stores.port import Publish
-from tests.writer_client.appending import append_many, files, rows
+from noted_time_extensions.files.tests.support.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from tools.trials.served import Served
 from writer_client import Batch, SegmentLogWriter, WriterClient

@@ -6,47 +6,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from noted_time_extensions.files.tests.support.log_reading import build_query, open_reader, plan_run
+from noted_time_extensions.files.tests.support.reads import Reads, write_rows
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
-from spark_integration.marks.released import Released, RestatedBatches
-from tests.spark.conftest import Reads, write_rows
-from tests.support.log_reading import build_query, open_reader, plan_run
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import list_batches
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
 from tools.trials.starting import start_query
-
-NONE, THIRD, FIFTH, SEALED = (
-    Released(),
-    Released("a", 3, 30),
-    Released("a", 5, 50),
-    Released("a", 5, 90, sealed=True),
-)
-
-
-@pytest.mark.parametrize(
-    ("let_in", "usual", "feeding"),
-    [
-        ([NONE, NONE, NONE], "0", "0"),
-        ([NONE, THIRD, THIRD, THIRD], "0", "01"),
-        ([NONE, THIRD, FIFTH, FIFTH, FIFTH], "0", "012"),
-        ([THIRD, THIRD, THIRD], "0", "01"),
-        ([THIRD, FIFTH, FIFTH, FIFTH], "0", "01"),
-        ([THIRD, THIRD, FIFTH, FIFTH], "0", "012"),
-        ([THIRD, SEALED, SEALED], "01", "01"),
-        ([SEALED, SEALED, SEALED], "0", "01"),
-    ],
-)
-def test_batch_after_each_stated_lower_is_due_once(
-    let_in: list[Released], usual: str, feeding: str
-) -> None:
-    """Each case has the marks of its plans. The first plan of a run states its mark again."""
-
-    def due(restated: RestatedBatches) -> str:
-        runs = [restated.run(0, each) for each in let_in]
-        return "".join(str(plan) for plan, run in enumerate(runs) if run) or "-"
-
-    assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)
 
 
 def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:

@@ -1,0 +1,3 @@
+from tests.writer_client.conftest import stream
+
+__all__ = ["stream"]
