@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tools.trials.kafka import Broker
     from tools.trials.served import Served
 
+pytest_plugins = ("tests.support.clusters",)
+
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
     "-Djdk.lang.Process.launchMechanism=VFORK"

@@ -11,7 +11,9 @@ from noted_time.client.protocol import AddressedQuestion, Question, build_unreac
 from tests.cli.conftest import Commands
 
 
-@pytest.mark.parametrize("words", ["", "stream", "stream delete", "serve", "observe log ingestion"])
+@pytest.mark.parametrize(
+    "words", ["", "stream", "stream delete", "serve", "observe kafka ingestion"]
+)
 def test_help_shows_flags_without_a_value(run: Commands, words: str) -> None:
     shown = run(*words.split(), "--help").out
 

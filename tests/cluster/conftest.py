@@ -1,15 +1,6 @@
-"""The Spark cluster of these tests, and a client of its Connect server."""
-
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-
-from tests.support.gates import Guarded
-from tools.trials.cluster import Cluster
-from tools.trials.kafka import connector
-from tools.trials.served import Served
 
 HERE = Path(__file__).parent
 
@@ -19,40 +10,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Return the cluster of a process, which reads Kafka if the connector is installed.
-
-    A test that kills a worker starts it again.
-    """
-    with Cluster(tmp_path_factory.mktemp("cluster"), jars=connector()) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def token_controller() -> Iterator[Served]:
-    """Return a controller that asks for a token. The Connect server has it in its environment."""
-    tokens = Guarded()
-    with Served(gate=tokens.gate) as served:
-        served.token = tokens.token("admin")
-        yield served
-
-
-@pytest.fixture(scope="session")
-def connect(cluster: Cluster, token_controller: Served) -> str:
-    """Return the address of the cluster's Connect server, which has a token."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOTED_TIME_TOKEN", str(token_controller.token))
-        return cluster.remote
-
-
-@pytest.fixture(scope="module")
-def remote(connect: str) -> Iterator[SparkSession]:
-    """Return a session with the cluster's Connect server; the tests of a module share it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # so that it is undone: Spark sets it too
-        session = SparkSession.builder.remote(connect).create()
-        yield session
-        session.stop()

@@ -1,16 +1,14 @@
-"""Local times that Spark converts by our offsets, beside what observers and Arrow read."""
+"""Local times that Spark converts by our offsets, beside what observers read."""
 
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType, TimestampNTZType
 
-from noted_time.arrow_times import convert_local_times
 from noted_time.observing import NoSuchTime, TimeForm
 from noted_time.values import (
     HOUR_MS,
@@ -71,19 +69,17 @@ def read_by_spark(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(2))
-def test_spark_arrow_and_observer_read_the_same_moment(
+def test_spark_and_observer_read_the_same_moment(
     spark_in_new_york: SparkSession, seed: int
 ) -> None:
-    """A skipped time is null in all, and of an hour that exists twice all take the first."""
+    """A skipped time is null in both, and of an hour that exists twice both take the first."""
     chance = random.Random(seed)
     names = [*LAWS_OF_2026, *ODD_ZONES, *chance.sample([*list_zone_names()], 8)]
     zones = [parse_zone(each) for each in names]
     times = draw_local_times(zones, chance)
-    column = pa.array(times, pa.timestamp("us"))
     expected = [[read_by_observer(zone, time) for time in times] for zone in zones]
 
     assert read_by_spark(spark_in_new_york, zones, times) == expected
-    assert [convert_local_times(column, each).times.to_pylist() for each in zones] == expected
 
 
 @pytest.mark.spark

@@ -21,6 +21,7 @@ from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
+PROGRAMS = Path(__file__).parents[1] / "spark" / "programs"
 START_MS = 1_357_002_000_000
 MINUTE_MS = 60_000
 STEP_MS, ROWS = 8 * MINUTE_MS, 1125
@@ -71,7 +72,9 @@ class Trial:
 
     def start_driver(self) -> None:
         """Submit the driver."""
-        self._driver = self._cluster.submit("count_on_cluster", self._given, UNCOMPACTED)
+        self._driver = self._cluster.submit(
+            PROGRAMS / "count_on_cluster.py", self._given, UNCOMPACTED
+        )
 
     def kill_driver(self) -> None:
         """Kill the driver, its Java and its Python."""

@@ -28,6 +28,7 @@ from tools.trials.served import Served
 from tools.trials.spark_programs import ROOT, SparkProgram
 from writer_client import WriterClient
 
+PROGRAM = Path(__file__).parents[1] / "spark" / "programs" / "read_shipped.py"
 PACKAGES = ("noted_time", "reader_client", "writer_client", "spark_integration")
 REMEDY = (
     "install noted-time with its extra spark there, "
@@ -81,7 +82,7 @@ class Runs:
         chosen = f"PYSPARK_PYTHON={python or self._ways.bare}"
         words = ("sh", "-c", IN_DIRECTORY, "sh", str(self.directory), chosen, sys.executable)
         asked = {**self._given, "steps": steps, **given}
-        program = SparkProgram("read_shipped", asked, self.directory / "log", words)
+        program = SparkProgram(PROGRAM, asked, self.directory / "log", words)
         came: list[int | str] = json.loads(program.finish())
         return came
 

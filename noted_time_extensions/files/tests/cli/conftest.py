@@ -1,0 +1,3 @@
+from tests.cli.conftest import run, stream
+
+__all__ = ["run", "stream"]
