@@ -33,7 +33,6 @@ from noted_time.values import (
 from noted_time.values.calendar import floor_time, format_in_zone, parse_zone
 from noted_time.values.parsing import LONGEST_MS
 from noted_time.values.zones import load_zone
-from spark_integration import ReadRange
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -162,11 +161,6 @@ def test_certain_loss_of_a_log_needs_no_restart() -> None:
     assert ": its id differs. The stream still has the old offsets" in str(
         Recreated("topic 'a'", "its id differs", is_certain=True)
     )
-
-
-def test_a_range_names_its_bounds_as_times() -> None:
-    with pytest.raises(Rejected, match="start_at 2013-01-01T10:00:00Z is not below end_at 2013-"):
-        ReadRange(TEN, TEN)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_unsupported_old_spark_is_refused_at_import(monkeypatch: pytest.MonkeyPa
     ):
         from spark_integration import PositionListener  # noqa: F401, PLC0415 - the act
     with pytest.raises(Rejected):
-        _ = spark_integration.read_noted_log
+        _ = spark_integration.read_noted_kafka
 
 
 @pytest.mark.parametrize("accepted", ["", "4.5"])
@@ -72,7 +72,7 @@ def test_untested_newer_spark_is_refused_with_the_option(
     monkeypatch.setenv(ACCEPTING_VARIABLE, accepted)
 
     with pytest.raises(SparkTooNew) as caught:
-        require("read_noted_log", "4.4.0.dev1")
+        require("read_noted_kafka", "4.4.0.dev1")
 
     assert str(caught.value) == (
         "noted-time is tested with PySpark up to 4.3, and 4.4.0.dev1 may plan queries so that rows "
@@ -85,5 +85,5 @@ def test_accepted_newer_spark_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.4.0.dev1")
     monkeypatch.setenv("NOTED_TIME_UNTESTED_SPARK", "4.4")
 
-    assert spark_integration.read_noted_log.__name__ == "read_noted_log"
+    assert spark_integration.read_noted_kafka.__name__ == "read_noted_kafka"
     assert spark_integration.PositionListener.__name__ == "PositionListener"

@@ -1,5 +1,7 @@
 """Errors in the call of a reader of file logs, which need neither a query nor Java."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -213,3 +215,8 @@ def test_event_time_is_read_with_any_columns(flights: NotedStream) -> None:
     assert build_scan_schema(query).simpleString() == (
         "struct<name:string,time:timestamp,_noted_mark_time:timestamp>"
     )
+
+
+def test_a_range_names_its_bounds_as_times() -> None:
+    with pytest.raises(Rejected, match="start_at 2013-01-01T12:00:00Z is not below end_at 2013-"):
+        ReadRange(NOON, NOON)
