@@ -21,7 +21,7 @@ from shlex import quote
 from typing import Literal, TypeVar
 
 from noted_time.stores import LogPath
-from noted_time.values import MAX_INT64, Rejected
+from noted_time.values import MAX_INT64, Rejected, UnreadableRows
 from noted_time.values.fencing import LABEL_LENGTH
 
 FILE_SUFFIX = ".parquet"
@@ -72,7 +72,7 @@ def explain_damage(error: Exception) -> str:
     return "is empty" if is_empty else f"not a whole Parquet file: {error}"
 
 
-class ForeignFile(UnreadableFile):
+class ForeignFile(UnreadableFile, UnreadableRows):
     """A name in a log may be a file with rows that cannot be read, or not yet.
 
     `pattern` matches the first part of the name below `directory`, in printable characters.

@@ -22,6 +22,7 @@
     │   ├── AnotherLog
     │   ├── AnotherForm
     │   ├── NotObservable
+    │   ├── UnreadableRows
     │   ├── UnknownStream
     │   ├── UnknownCall
     │   ├── UnknownDomain
@@ -297,6 +298,16 @@ class AnotherForm(Rejected):
 
 class NotObservable(Rejected):
     """The settings of a topic, its brokers or its registry prevent this way of observing it."""
+
+
+class UnreadableRows(Rejected):
+    """A log may have rows that cannot be read, or not yet, so its watermark waits.
+
+    `segment` may have them. `pattern` names them in printable characters.
+    """
+
+    segment: int
+    pattern: str
 
 
 class LimitReached(Rejected):
