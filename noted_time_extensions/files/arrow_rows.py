@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noted_time.filelog import UnreadableFile, explain_damage
-from noted_time.stores import LogPath, store_of
-from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_late_rows
+from noted_time import Rejected
+from noted_time.extending import MAX_INT64, MIN_INT64, LateRows, LogPath, group_late_rows, store_of
+from noted_time_extensions.files.layout import UnreadableFile, explain_damage
 
 Rows = Any  # a pandas DataFrame, an Arrow table, an Arrow C stream, or a list of dicts
 

@@ -11,9 +11,19 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noted_time.arrow_times import Column, convert_local_times, count_ms
-from noted_time.observing import ANY_TIME, FIRST_TIMES, NoSuchTime, TimeForm, Unit, describe_skipped
-from noted_time.values import EPOCH, UNIX_MS, EventTimeKind, Rejected
+from noted_time import Rejected
+from noted_time.extending import (
+    ANY_TIME,
+    EPOCH,
+    FIRST_TIMES,
+    UNIX_MS,
+    EventTimeKind,
+    NoSuchTime,
+    TimeForm,
+    Unit,
+    describe_skipped,
+)
+from noted_time_extensions.files.local_times import Column, convert_local_times, count_ms
 
 
 class ArrowTimes(NamedTuple):

@@ -11,7 +11,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from noted_time.filelog.layout import (
+from noted_time import Rejected
+from noted_time.extending import LogPath, Names, Seconds, store_of
+from noted_time_extensions.files.layout import (
     REFUSED_KINDS,
     ForeignFile,
     NameKind,
@@ -23,9 +25,6 @@ from noted_time.filelog.layout import (
     sort_by_offset,
     start_of,
 )
-from noted_time.stores import LogPath, store_of
-from noted_time.stores.port import Names, Seconds
-from noted_time.values import Rejected
 
 MAX_REQUESTS = 16
 """How many segments of a bucket are listed at a time."""

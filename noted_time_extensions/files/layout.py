@@ -20,9 +20,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal, TypeVar
 
-from noted_time.stores import LogPath
-from noted_time.values import MAX_INT64, Rejected, UnreadableRows
-from noted_time.values.fencing import LABEL_LENGTH
+from noted_time import Rejected, UnreadableRows
+from noted_time.extending import LABEL_LENGTH, MAX_INT64, LogPath
 
 FILE_SUFFIX = ".parquet"
 LEAST_MARGIN = 1000

@@ -9,14 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noted_time.values import (
-    DAY_MS,
-    FIRST_MIDNIGHT,
-    LocalSpan,
-    Rejected,
-    convert_local,
-    list_local_spans,
-)
+from noted_time import Rejected
+from noted_time.extending import DAY_MS, FIRST_MIDNIGHT, LocalSpan, convert_local, list_local_spans
 
 Column = Any  # an Arrow array, chunked or not
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-import writer_client
-from noted_time_cli.observers.noting import (
+from noted_time_cli.extending import (
     IDLE_MS,
     MAX_LAG_MS,
     Delay,
@@ -18,9 +17,13 @@ from noted_time_cli.observers.noting import (
     NullOption,
     Skew,
     SkippedRecords,
+    Stream,
+    WrittenTimes,
+    group_command,
+    option,
 )
-from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import Ignore, LogRoot, Stream, WrittenTimes, option
+from noted_time_extensions import files
+from noted_time_extensions.files.log_options import Ignore, LogRoot
 
 app = typer.Typer(
     name="log", no_args_is_help=True, short_help="Note the arrival or event times of a file log."
@@ -59,7 +62,7 @@ def ingestion(  # noqa: PLR0913 - one parameter for each flag
     """
     noting.observe(
         stream,
-        lambda _: noting.check_log(writer_client.LogEnds(root, stream, ignore=ignore or ())),
+        lambda _: noting.check_log(files.LogEnds(root, stream, ignore=ignore or ())),
         noting.make_clock_noter(skew, max_lag),
     )
 
@@ -85,7 +88,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     noting.observe(
         stream,
         lambda client: noting.check_log(
-            writer_client.LogTimes(
+            files.LogTimes(
                 root,
                 stream,
                 field,

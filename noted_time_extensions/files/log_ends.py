@@ -16,32 +16,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noted_time.filelog import LogDirectories, SegmentDirectory
-from noted_time.observing import (
+from noted_time import Rejected, Unreachable
+from noted_time.extending import (
     ANY_TIME,
     FIRST_TIMES,
     IN_MS,
     NULL_WARNING,
     TWICE_WARNING,
+    EventTimeForm,
+    EventTimeKind,
+    LogPath,
     Nulls,
     PassedOver,
     Passes,
-    Seen,
     TimeForm,
     describe_form,
-)
-from noted_time.stores import LogPath, parse_root
-from noted_time.values import (
-    EventTimeForm,
-    EventTimeKind,
-    Rejected,
-    Unreachable,
+    parse_root,
     pluralize,
     validate_name,
 )
-from writer_client.files.arrow_rows import count_nulls, open_parquet, read_span
-from writer_client.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
-from writer_client.sending.clock import unix_ms
+from noted_time_extensions.files.arrow_rows import count_nulls, open_parquet, read_span
+from noted_time_extensions.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
+from noted_time_extensions.files.directories import LogDirectories, SegmentDirectory
+from writer_client import Seen
+from writer_client.extending import unix_ms
 
 log = logging.getLogger("noted_time.observer")
 

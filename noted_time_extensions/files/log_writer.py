@@ -10,19 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.stores import parse_root
-from noted_time.values import (
-    LARGEST_TIME,
-    Fenced,
-    Recreated,
-    Rejected,
-    Time,
-    join_into,
-    validate_name,
-)
-from writer_client.async_client import AsyncWriterClient
-from writer_client.client import WriterClient
-from writer_client.files.arrow_rows import (
+from noted_time import Fenced, Recreated, Rejected
+from noted_time.extending import LARGEST_TIME, Time, join_into, parse_root, validate_name
+from noted_time_extensions.files.arrow_rows import (
     Rows,
     Span,
     as_table,
@@ -30,10 +20,10 @@ from writer_client.files.arrow_rows import (
     find_late_rows,
     find_span,
 )
-from writer_client.files.batches import Batch
-from writer_client.files.segment_files import SegmentFiles
-from writer_client.sending.answers import FoundPosition
-from writer_client.sending.vouched import EMPTY_POSITION
+from noted_time_extensions.files.batches import Batch
+from noted_time_extensions.files.segment_files import SegmentFiles
+from writer_client import AsyncWriterClient, WriterClient
+from writer_client.extending import FoundPosition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -169,9 +159,7 @@ class SegmentLogWriter:
             message = f"this writer of {self.stream!r} cannot note time: create it with a client"
             raise Rejected(message)
         with self._lock:
-            self.client.note_time(
-                time, EMPTY_POSITION, domain=domain, max_time=self._largest.get(domain)
-            )
+            self.client.note_time(time, {}, domain=domain, max_time=self._largest.get(domain))
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Runs in the sender's thread or task, possibly during an `append`."""

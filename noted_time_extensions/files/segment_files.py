@@ -17,12 +17,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import APPEND_KEY, SegmentDirectory, file_name, start_of
-from noted_time.stores import LogPath, LogStore, store_of
-from noted_time.stores.port import Publish
-from noted_time.values import MAX_INT64, Rejected
-from writer_client.files.arrow_rows import cast_seconds_to_ms, check_schema, open_parquet, read_span
-from writer_client.files.batches import Batch
+from noted_time import Rejected
+from noted_time.extending import MAX_INT64, LogPath, LogStore, Publish, store_of
+from noted_time_extensions.files.arrow_rows import (
+    cast_seconds_to_ms,
+    check_schema,
+    open_parquet,
+    read_span,
+)
+from noted_time_extensions.files.batches import Batch
+from noted_time_extensions.files.directories import SegmentDirectory
+from noted_time_extensions.files.layout import APPEND_KEY, file_name, start_of
 
 ROWS_PER_GROUP = 128 * 1024
 MAX_PASSED_APPENDS = 8  # of others, before listing the directory again

@@ -31,7 +31,7 @@ IMPORTED = (
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read",
     "spark_integration.marks_source.source",
-    "spark_integration.log.source",
+    "noted_time_extensions.files.spark.log_source",
 )
 READY = b"ready\n"
 CLIENT = """#!{python} -IS

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from noted_time import Rejected
-from noted_time.stores import Version
-from spark_integration.scan.files import FilesBySegment, LogFile
-from spark_integration.scan.forms import ColumnForms, SliceForm
+from noted_time.extending import Version
+from noted_time_extensions.files.spark.forms import ColumnForms, SliceForm
+from noted_time_extensions.files.spark.log_files import FilesBySegment, LogFile
 
 ROWS_WORTH_A_TASK = 50_000  # starting a Python task costs about 10 ms
 

@@ -10,13 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noted_time import Rejected
-from noted_time.arrow_times import convert_local_times, count_ms
-from noted_time.installation import name_program
-from noted_time.observing import build_time_form
-from noted_time.values import EventTimeForm, StatedForm, find_forms, pluralize, split_by_form
-from spark_integration.marks.own_form import NO_FORM, OwnForm
-from spark_integration.marks.watermark import INSTANT_TYPE
-from writer_client.files.arrow_times import convert_times, find_kind
+from noted_time.extending import (
+    EventTimeForm,
+    StatedForm,
+    build_time_form,
+    find_forms,
+    name_program,
+    pluralize,
+    split_by_form,
+)
+from noted_time_extensions.files.arrow_times import convert_times, find_kind
+from noted_time_extensions.files.local_times import convert_local_times, count_ms
+from spark_integration.extending import INSTANT_TYPE, NO_FORM, OwnForm
 
 log = logging.getLogger("noted_time.spark")
 

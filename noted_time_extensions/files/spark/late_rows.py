@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from spark_integration.marks.watermark import DELAY_METADATA, build_instant
+from spark_integration.extending import DELAY_METADATA, build_instant
 
 LATE_COLUMN = "_late"
 

@@ -13,15 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import (
-    APPEND_KEY,
-    LogDirectories,
-    SegmentDirectory,
-    UnreadableFile,
-    explain_damage,
-)
-from noted_time.stores import LogPath, Version, store_of
-from noted_time.values import DAY_MS, Recreated, Rejected, format_time
+from noted_time import Recreated, Rejected
+from noted_time.extending import DAY_MS, LogPath, Version, format_time, store_of
+from noted_time_extensions.files.directories import LogDirectories, SegmentDirectory
+from noted_time_extensions.files.layout import APPEND_KEY, UnreadableFile, explain_damage
 
 EMPTY_POSITION: Mapping[int, int] = {}
 

@@ -10,15 +10,18 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import RowShape, build_scan_schema, list_added_columns
-from spark_integration.marks.planned_reader import PlannedReader
-from spark_integration.session.sources import TOKEN_OPTION, QuerySource
+from noted_time_extensions.files.spark.log_rows import (
+    RowShape,
+    build_scan_schema,
+    list_added_columns,
+)
+from noted_time_extensions.files.spark.query import LogQuery
+from spark_integration.extending import TOKEN_OPTION, PlannedReader, QuerySource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_integration.log.segments import LogPlanner
+    from noted_time_extensions.files.spark.segments import LogPlanner
 
 
 class LogSource(QuerySource):
@@ -48,7 +51,7 @@ class LogReader(PlannedReader):
 
     @cached_property
     def _planner(self) -> LogPlanner:
-        from spark_integration.log.segments import LogPlanner  # noqa: PLC0415 - see `PlannedReader`
+        from noted_time_extensions.files.spark.segments import LogPlanner
 
         return LogPlanner(self._query, self._shape.columns, *self._secrets)
 

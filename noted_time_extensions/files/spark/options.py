@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from noted_time import Rejected
-from noted_time.values import Time, check_least, format_time
-from spark_integration.marks.arguments import check_one_of, convert_time
-from spark_integration.marks.own_form import OwnForm
-from spark_integration.marks.reader_options import CatchUp, Ingestion
-from spark_integration.marks.time_range import TimeRange
+from noted_time.extending import Time, check_least, format_time
+from spark_integration import CatchUp, Ingestion
+from spark_integration.extending import OwnForm, TimeRange, check_one_of, convert_time
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from noted_time import Rejected
-from noted_time.reading import WholeFrom
-from noted_time.stores import parse_root
-from noted_time.values import INGESTION_NAME, validate_name
-from spark_integration.log.options import Batches, Columns, Option, ReadRange
-from spark_integration.marks.arguments import SAFE_POLICY, WatermarkPolicy
-from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
-from spark_integration.marks.reader_options import CatchUp, Ingestion, find_lag_ms
-from spark_integration.marks.time_range import ALL_TIMES
+from noted_time.extending import INGESTION_NAME, WholeFrom, parse_root, validate_name
+from noted_time_extensions.files.spark.options import Batches, Columns, Option, ReadRange
+from spark_integration import CatchUp, Ingestion, WatermarkPolicy
+from spark_integration.extending import (
+    ALL_TIMES,
+    SAFE_POLICY,
+    NotedOffset,
+    StreamFacts,
+    StreamOffset,
+    find_lag_ms,
+)
 
 NEW_LOG = WholeFrom()  # until the first micro-batch shows the log's gaps
 

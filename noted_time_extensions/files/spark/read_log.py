@@ -11,18 +11,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from noted_time import Rejected
-from noted_time.client.transport import Transport
-from noted_time.stores import parse_root
-from spark_integration.log.options import Option
-from spark_integration.log.query import OPTION_FIELDS, LogQuery
-from spark_integration.log.rows import build_scan_schema
-from spark_integration.log.source import LogSource
-from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
-from spark_integration.marks.feed import check_known
-from spark_integration.marks.reader_options import choose_options
-from spark_integration.marks.watermark import select_scan_events
-from spark_integration.session.settings import build_source_name, set_reader_name
-from spark_integration.session.sources import build_options, count_cores, create_reader
+from noted_time.extending import Transport, parse_root
+from noted_time_extensions.files.spark.log_rows import build_scan_schema
+from noted_time_extensions.files.spark.log_source import LogSource
+from noted_time_extensions.files.spark.options import Option
+from noted_time_extensions.files.spark.query import OPTION_FIELDS, LogQuery
+from spark_integration import Noted, WatermarkPolicy
+from spark_integration.extending import (
+    SAFE_POLICY,
+    build_options,
+    build_source_name,
+    check_known,
+    choose_options,
+    count_cores,
+    create_reader,
+    select_scan_events,
+    set_reader_name,
+)
 
 
 def read_noted_log(  # noqa: PLR0913 - options are keyword-only
@@ -37,8 +42,8 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
-    `root` contains the log in the layout of `noted_time.filelog.layout`. It is a path or a URL,
-    such as ``s3://lake/topics``. Driver and workers read it, with credentials from their
+    `root` contains the log in the layout of `noted_time_extensions.files.layout`. It is a path or a
+    URL, such as ``s3://lake/topics``. Driver and workers read it, with credentials from their
     environments.
 
     `event_time` is the column of the event time, in the time domain `domain`. It is read as the

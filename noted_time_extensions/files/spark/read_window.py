@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time import Rejected
-from noted_time.client.transport import Transport
-from noted_time.stores import parse_root
-from noted_time.values import Time, choose_domain
-from reader_client.protocol.questions import ask_stream
-from spark_integration.complete.source import CompleteSource, WindowQuery
-from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
-from spark_integration.log.options import Columns
-from spark_integration.marks.arguments import Noted
-from spark_integration.marks.reader_options import choose_options
-from spark_integration.scan.files import CutRange
-from spark_integration.scan.forms import ColumnForms
-from spark_integration.session.sources import build_options, count_cores, create_reader
+from noted_time.extending import Time, Transport, choose_domain, parse_root
+from noted_time_extensions.files.spark.forms import ColumnForms
+from noted_time_extensions.files.spark.log_files import CutRange
+from noted_time_extensions.files.spark.options import Columns
+from noted_time_extensions.files.spark.window_source import CompleteSource, WindowQuery
+from reader_client.extending import ask_stream
+from spark_integration import BatchRead, Noted
+from spark_integration.extending import (
+    OnMissing,
+    build_options,
+    choose_options,
+    count_cores,
+    create_reader,
+    wait_for_window,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from noted_time.client import Json, position_to_wire
-from noted_time.client.polling import PATIENCE_S
-from noted_time.filelog import ForeignFile
-from noted_time.reading import WHOLE_LOG, WholeFrom
-from noted_time.stores import LogPath, parse_root
-from noted_time.values import Rejected, Unreachable, choose_domain
-from spark_integration.log.query import NEW_LOG, LogQuery
-from spark_integration.log.rows import LogTask
-from spark_integration.marks.feed import ControllerFeed
-from spark_integration.marks.offset import NotedOffset, StreamOffset
-from spark_integration.marks.planner import Planner
-from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Watermark
-from spark_integration.scan.admission import (
+from noted_time import Rejected, Unreachable
+from noted_time.extending import (
+    PATIENCE_S,
+    WHOLE_LOG,
+    Json,
+    LogPath,
+    WholeFrom,
+    choose_domain,
+    parse_root,
+    position_to_wire,
+)
+from noted_time_extensions.files.layout import ForeignFile
+from noted_time_extensions.files.spark.admission import (
     Slice,
     Unread,
     check_there,
@@ -34,8 +33,23 @@ from spark_integration.scan.admission import (
     find_slices,
     select_unread,
 )
-from spark_integration.scan.files import FilesBySegment, LogFile, LogFiles, find_first_offsets
-from spark_integration.scan.forms import ColumnForms, is_doubtful, warn_of_utc
+from noted_time_extensions.files.spark.forms import ColumnForms, is_doubtful, warn_of_utc
+from noted_time_extensions.files.spark.log_files import (
+    FilesBySegment,
+    LogFile,
+    LogFiles,
+    find_first_offsets,
+)
+from noted_time_extensions.files.spark.log_rows import LogTask
+from noted_time_extensions.files.spark.query import NEW_LOG, LogQuery
+from spark_integration.extending import (
+    ControllerFeed,
+    NotedOffset,
+    Planner,
+    Releaser,
+    StreamOffset,
+    Watermark,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit

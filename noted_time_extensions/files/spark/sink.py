@@ -23,12 +23,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from noted_time import InvalidNote, Rejected, Unreachable
-from noted_time.values import check_least, validate_name
-from spark_integration.checkpoint.query_progress import QueryProgress
-from spark_integration.marks.watermark import LAST_MS
-from spark_integration.session.pickling import Picklable
-from writer_client import Batch, SegmentLogWriter, WriterClient
-from writer_client.at_exit import EXIT_WAIT_S
+from noted_time.extending import check_least, validate_name
+from noted_time_extensions.files.batches import Batch
+from noted_time_extensions.files.log_writer import SegmentLogWriter
+from spark_integration.extending import LAST_MS, Picklable, QueryProgress
+from writer_client import WriterClient
+from writer_client.extending import EXIT_WAIT_S
 
 if TYPE_CHECKING:
     import pyarrow as pa

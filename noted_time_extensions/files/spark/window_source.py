@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from noted_time.stores import parse_root
-from spark_integration.log.rows import LogTask, RowShape, read_file_schema, read_log_schema
-from spark_integration.marks.time_range import TimeRange
-from spark_integration.scan.admission import (
+from noted_time.extending import parse_root
+from noted_time_extensions.files.spark.admission import (
     Slice,
     check_begins,
     check_there,
     divide_by_form,
     divide_into_tasks,
 )
-from spark_integration.scan.files import CutRange, LogFile, LogFiles, RowGroup
-from spark_integration.scan.forms import ColumnForms
-from spark_integration.session.pickling import Picklable
-from spark_integration.session.sources import QuerySource
+from noted_time_extensions.files.spark.forms import ColumnForms
+from noted_time_extensions.files.spark.log_files import CutRange, LogFile, LogFiles, RowGroup
+from noted_time_extensions.files.spark.log_rows import (
+    LogTask,
+    RowShape,
+    read_file_schema,
+    read_log_schema,
+)
+from spark_integration.extending import Picklable, QuerySource, TimeRange
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,15 +25,14 @@ from pyspark.sql.types import (
 )
 
 from noted_time import Rejected
-from noted_time.filelog import UnreadableFile
-from noted_time.stores import LogPath, parse_root, store_of
-from spark_integration.log.late_rows import LATE_COLUMN, are_late
-from spark_integration.log.query import LogQuery
-from spark_integration.marks.time_range import TimeRange
-from spark_integration.marks.watermark import INSTANT_TYPE, MARK_TIME, build_instant
-from spark_integration.scan.admission import Slice
-from spark_integration.scan.files import LogFiles, is_ours
-from spark_integration.scan.forms import EventTimeReader, SliceForm
+from noted_time.extending import LogPath, parse_root, store_of
+from noted_time_extensions.files.layout import UnreadableFile
+from noted_time_extensions.files.spark.admission import Slice
+from noted_time_extensions.files.spark.forms import EventTimeReader, SliceForm
+from noted_time_extensions.files.spark.late_rows import LATE_COLUMN, are_late
+from noted_time_extensions.files.spark.log_files import LogFiles, is_ours
+from noted_time_extensions.files.spark.query import LogQuery
+from spark_integration.extending import INSTANT_TYPE, MARK_TIME, TimeRange, build_instant
 
 ROWS_A_BATCH = 262_144
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType, NumericType, StringType)
