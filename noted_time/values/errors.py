@@ -306,8 +306,10 @@ class UnreadableRows(Rejected):
     `segment` may have them. `pattern` names them in printable characters.
     """
 
-    segment: int
-    pattern: str
+    def __init__(self, fact: str, segment: int, pattern: str) -> None:
+        super().__init__(fact)
+        self.segment = segment
+        self.pattern = pattern
 
 
 class LimitReached(Rejected):

@@ -78,11 +78,23 @@ class ForeignFile(UnreadableFile, UnreadableRows):
     """
 
     def __init__(self, directory: LogPath, name: str, kind: NameKind) -> None:
-        shown = "".join(c if c.isprintable() else "?" for c in escape(name.partition("/")[0]))
-        self.pattern = shown if len(shown) <= LABEL_LENGTH else f"{shown[: LABEL_LENGTH - 1]}*"
-        self.segment, self.is_being_written = segment_of(directory.name) or 0, kind != "foreign"
-        hand = f"--ignore {quote(self.pattern)} (in Python, ignore=[{self.pattern!r}])"
-        super().__init__(directory / name, f"{REFUSED_KINDS[kind]}, or leave it out: {hand}")
+        pattern = _build_pattern(name)
+        option = f"--ignore {quote(pattern)} (in Python, ignore=[{pattern!r}])"
+        self.path = directory / name
+        self.reason = f"{REFUSED_KINDS[kind]}, or leave it out: {option}"
+        self.is_being_written = kind != "foreign"
+        segment = segment_of(directory.name) or 0
+        UnreadableRows.__init__(self, f"{self.path}: {self.reason}", segment, pattern)
+
+
+def _build_pattern(name: str) -> str:
+    """Return a pattern of at most `LABEL_LENGTH` for the first part of a name."""
+    pattern = ""
+    for character in escape(name.partition("/")[0]):
+        pattern += character if character.isprintable() else "?"
+    if len(pattern) <= LABEL_LENGTH:
+        return pattern
+    return f"{pattern[: LABEL_LENGTH - 1]}*"
 
 
 AnyPath = TypeVar("AnyPath", Path, LogPath)
