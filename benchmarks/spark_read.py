@@ -20,10 +20,11 @@ from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.processes import controller
 from benchmarks.spark_rows import BEGUN_MS, DAY_MS, rows_by_chance, spark_session
 from benchmarks.stored import sqlite_url
-from noted_time.filelog import file_name, segment_directory
-from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
-from spark_integration.log.query import LogQuery
-from spark_integration.log.source import LogSource
+from noted_time_extensions.files import Columns, read_noted_log
+from noted_time_extensions.files.layout import file_name, segment_directory
+from noted_time_extensions.files.spark.log_source import LogSource
+from noted_time_extensions.files.spark.query import LogQuery
+from spark_integration import Noted, WatermarkPolicy
 from spark_integration.marks.watermark import MARK_TIME
 from spark_integration.session.sources import build_options, create_reader
 

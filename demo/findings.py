@@ -35,8 +35,8 @@ from demo.simulation import (
     simulate_noted_time,
 )
 from demo.stage import Result, Stage
+from noted_time_extensions.files import Batches
 from reader_client import ReaderClient
-from spark_integration import Batches
 from tools.trials.kafka import Broker
 from tools.trials.s3 import read_parquet
 

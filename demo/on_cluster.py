@@ -17,7 +17,7 @@ from demo import kafka
 from demo.measurement import Run, Truth
 from demo.query import hourly, read_noted, run_to_the_end, truth
 from demo.replay import STREAM
-from spark_integration import Batches
+from noted_time_extensions.files import Batches
 
 ROWS = 1000
 """How many rows of the file log a micro-batch has."""

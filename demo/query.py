@@ -18,8 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from demo.data import HOUR_MS, Flight
 from demo.measurement import Count, Run, Truth, unix_ms
 from demo.replay import EVENT_TIME, STREAM, table
-from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
-from spark_integration.log.options import Option
+from noted_time_extensions.files import Columns, read_noted_log
+from noted_time_extensions.files.spark.options import Option
+from spark_integration import Noted, WatermarkPolicy
 from tools.trials.starting import start_query
 
 HOUR = "1 hour"

@@ -14,7 +14,8 @@ import pyarrow as pa
 from demo.data import DAY_MS, Flight
 from demo.schedule import Step
 from noted_time.values import reaches
-from writer_client import SegmentLogWriter, WriterClient
+from noted_time_extensions.files import SegmentLogWriter
+from writer_client import WriterClient
 
 Take = Callable[[Step], Mapping[int, int]]
 

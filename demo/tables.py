@@ -24,8 +24,9 @@ from demo.query import POLLING_DELAY, wait_for_watermark
 from demo.replay import EVENT_TIME, STREAM, replay, start_carriers
 from demo.schedule import Step, steps
 from demo.stage import Result, Stage
+from noted_time_extensions.files import Columns, read_noted_log
 from noted_time_extensions.tables import NotedTable, TableClaims, complete_to
-from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
+from spark_integration import Noted, WatermarkPolicy
 from tools.trials.starting import start_query
 
 NAME, DAYS = "tables", 4

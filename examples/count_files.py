@@ -8,7 +8,8 @@ import os
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_integration import Noted, WatermarkPolicy, read_noted_log
+from noted_time_extensions.files import read_noted_log
+from spark_integration import Noted, WatermarkPolicy
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 

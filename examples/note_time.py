@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import httpx
 
-from writer_client import SegmentLogWriter, WriterClient
+from noted_time_extensions.files import SegmentLogWriter
+from writer_client import WriterClient
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 HALF_PAST_NINE = datetime(2013, 1, 1, 9, 30, tzinfo=UTC)

@@ -45,6 +45,7 @@ from noted_time.values.errors import (
     UnknownWriter,
     Unreachable,
     Unreadable,
+    UnreadableRows,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ __all__ = [
     "UnknownWriter",
     "Unreachable",
     "Unreadable",
+    "UnreadableRows",
     "Why",
 ]
 

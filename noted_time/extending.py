@@ -1,38 +1,48 @@
 """The names of this package that extensions may use, besides its public ones.
 
 They change only with a new version of the project, as `docs/reference/versions.md` says. Names that
-need an extra are imported on first use.
+need an extra, or the way to a controller, are imported on first use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.answers import LedgerPage
-from noted_time.client import Question, run
-from noted_time.client.transport import Transport
 from noted_time.coding import convert_from_json
 from noted_time.extensions import Command, Scheme
 from noted_time.extras import import_lazily, require_extra
-from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
-from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource
 from noted_time.observing import (
+    ANY_TIME,
     FIRST_TIMES,
+    IN_MS,
+    NULL_WARNING,
     PLACEHOLDER_WORDS,
+    TWICE_WARNING,
     FirstPass,
+    NoSuchTime,
+    Nulls,
+    PassedOver,
+    Passes,
     TimeForm,
+    Unit,
+    build_time_form,
+    describe_form,
+    describe_skipped,
     find_arrival,
     find_bounds,
 )
 from noted_time.progress import ReadOffsets
 from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
-from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
+from noted_time.stores import LogPath, LogStore, ObjectPath, Version, parse_root, store_of
+from noted_time.stores.port import Names, Publish, Seconds
 from noted_time.values import (
     DAY_MS,
     EPOCH,
+    FIRST_MIDNIGHT,
     HOUR_MS,
     INGESTION_NAME,
+    LARGEST_TIME,
     MAX_INT64,
     MIN_INT64,
     NAME_PATTERN,
@@ -42,28 +52,38 @@ from noted_time.values import (
     YEAR_MS,
     AnotherLog,
     Conflict,
+    EventTimeForm,
+    EventTimeKind,
     Int64,
     LateReport,
+    LateRows,
+    LocalSpan,
     NotedTimeError,
     NotObservable,
     Rejected,
+    StatedForm,
     Time,
     Unreachable,
     Unreadable,
     check_least,
+    choose_domain,
+    convert_local,
+    find_forms,
     floor_time,
     format_duration,
     format_gap,
     format_time,
+    group_late_rows,
+    join_into,
     join_names,
+    list_local_spans,
     parse_duration,
     pluralize,
+    split_by_form,
     unix_ms_of,
     validate_name,
 )
-from noted_time.verdict import Completeness, Lack, Requirement, VerdictStatus, describe_objections
-from noted_time.verdict.completeness import LackKind, find_remedy, find_status, name_source
-from noted_time.verdict.words import describe_first_mark, describe_open
+from noted_time.values.fencing import LABEL_LENGTH
 
 if TYPE_CHECKING:
     from noted_time.analysis import (
@@ -74,36 +94,80 @@ if TYPE_CHECKING:
         WriterPromise,
         group_rows,
     )
+    from noted_time.answers import LedgerPage
+    from noted_time.client import Json, Question, position_to_wire, run
+    from noted_time.client.polling import PATIENCE_S
+    from noted_time.client.transport import Transport
     from noted_time.kafka import Topic
     from noted_time.kafka.noted_topic import name_noted_topic
     from noted_time.kafka.records import TopicReader
     from noted_time.kafka.topic import TopicLook
+    from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource
+    from noted_time.verdict import (
+        Completeness,
+        Lack,
+        Requirement,
+        VerdictStatus,
+        describe_objections,
+    )
+    from noted_time.verdict.completeness import LackKind, find_remedy, find_status, name_source
+    from noted_time.verdict.words import describe_first_mark, describe_open
 
 LAZY_IMPORTS = {
     "BROKEN_VERDICT": ("noted_time.analysis", "analyse"),
+    "Completeness": ("noted_time.verdict", ""),
+    "Dataset": ("noted_time.lineage", ""),
+    "Hop": ("noted_time.lineage", ""),
+    "HopSource": ("noted_time.lineage", ""),
+    "Json": ("noted_time.client", ""),
+    "Lack": ("noted_time.verdict", ""),
+    "LackKind": ("noted_time.verdict.completeness", ""),
+    "LedgerPage": ("noted_time.answers", ""),
     "NotedMarks": ("noted_time.analysis", "analyse"),
     "Owners": ("noted_time.analysis", "analyse"),
+    "PATIENCE_S": ("noted_time.client.polling", ""),
+    "Question": ("noted_time.client", ""),
+    "RUN_QUERY": ("noted_time.lineage", ""),
+    "Requirement": ("noted_time.verdict", ""),
     "Topic": ("noted_time.kafka", "kafka"),
     "TopicLook": ("noted_time.kafka.topic", "kafka"),
     "TopicReader": ("noted_time.kafka.records", "kafka"),
+    "Transport": ("noted_time.client.transport", ""),
     "UNKNOWN_VERDICT": ("noted_time.analysis", "analyse"),
+    "VerdictStatus": ("noted_time.verdict", ""),
     "WriterPromise": ("noted_time.analysis", "analyse"),
+    "describe_first_mark": ("noted_time.verdict.words", ""),
+    "describe_objections": ("noted_time.verdict", ""),
+    "describe_open": ("noted_time.verdict.words", ""),
+    "find_remedy": ("noted_time.verdict.completeness", ""),
+    "find_status": ("noted_time.verdict.completeness", ""),
     "group_rows": ("noted_time.analysis", "analyse"),
     "name_noted_topic": ("noted_time.kafka.noted_topic", "kafka"),
+    "name_source": ("noted_time.verdict.completeness", ""),
+    "position_to_wire": ("noted_time.client", ""),
+    "run": ("noted_time.client", ""),
 }
 
 __all__ = [
+    "ANY_TIME",
     "BROKEN_VERDICT",
     "DAY_MS",
     "EPOCH",
+    "FIRST_MIDNIGHT",
     "FIRST_TIMES",
     "HOUR_MS",
     "INGESTION_NAME",
+    "IN_MS",
+    "LABEL_LENGTH",
+    "LARGEST_TIME",
     "MAX_INT64",
     "MIN_INT64",
     "NAME_PATTERN",
+    "NULL_WARNING",
+    "PATIENCE_S",
     "PLACEHOLDER_WORDS",
     "RUN_QUERY",
+    "TWICE_WARNING",
     "UNITS_MS",
     "UNIX_MS",
     "UNKNOWN_VERDICT",
@@ -115,62 +179,88 @@ __all__ = [
     "Completeness",
     "Conflict",
     "Dataset",
+    "EventTimeForm",
+    "EventTimeKind",
     "FirstPass",
     "Hop",
     "HopSource",
     "Int64",
+    "Json",
     "Lack",
     "LackKind",
     "LateReport",
+    "LateRows",
     "LedgerPage",
-    "LogDirectories",
+    "LocalSpan",
     "LogPath",
+    "LogStore",
+    "Names",
+    "NoSuchTime",
     "NotObservable",
     "NotedMarks",
     "NotedTimeError",
+    "Nulls",
     "ObjectPath",
     "Owners",
+    "PassedOver",
+    "Passes",
+    "Publish",
     "Question",
     "ReadOffsets",
     "Rejected",
     "Requirement",
     "Scheme",
+    "Seconds",
+    "StatedForm",
     "Time",
     "TimeForm",
     "Topic",
     "TopicLook",
     "TopicReader",
     "Transport",
+    "Unit",
     "Unreachable",
     "Unreadable",
     "VerdictStatus",
+    "Version",
     "WholeFrom",
     "WriterPromise",
+    "build_time_form",
     "check_least",
+    "choose_domain",
     "combine_whole",
     "convert_from_json",
+    "convert_local",
     "describe_first_mark",
+    "describe_form",
     "describe_objections",
     "describe_open",
+    "describe_skipped",
     "find_arrival",
     "find_bounds",
+    "find_forms",
     "find_remedy",
     "find_status",
     "floor_time",
     "format_duration",
     "format_gap",
     "format_time",
+    "group_late_rows",
     "group_rows",
     "import_lazily",
+    "join_into",
     "join_names",
+    "list_local_spans",
     "name_noted_topic",
     "name_program",
     "name_source",
     "parse_duration",
     "parse_root",
     "pluralize",
+    "position_to_wire",
     "require_extra",
     "run",
+    "split_by_form",
     "store_of",
     "unix_ms_of",
     "validate_name",

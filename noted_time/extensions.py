@@ -48,6 +48,12 @@ class Plug(Protocol):
 
     COMMANDS: Sequence[Command]
     DATASETS: Mapping[str, Scheme]
+    CHECKS: Mapping[str, str]
+    """Checks of `noted-time doctor`, by the option whose value they check, such as ``log``.
+
+    Each is ``module:function``. The function gets the value and the stream, and returns
+    `noted_time_cli.extending.Finding`s.
+    """
 
 
 class Extension(NamedTuple):
@@ -56,6 +62,7 @@ class Extension(NamedTuple):
     name: str
     commands: tuple[Command, ...] = ()
     datasets: Mapping[str, Scheme] = {}
+    checks: Mapping[str, str] = {}
 
     def list_declared(self) -> Iterator[str]:
         """Yield the names that no other extension may declare, too."""
@@ -63,6 +70,8 @@ class Extension(NamedTuple):
             yield f"the command {command.words!r}"
         for scheme in self.datasets:
             yield f"the scheme {scheme!r}"
+        for option in self.checks:
+            yield f"the check {name_check(option)!r}"
 
 
 class FoundExtensions(NamedTuple):
@@ -81,7 +90,7 @@ def find_extensions() -> FoundExtensions:
     """Read the plugs of all extensions.
 
     An extension is not used if its plug cannot be read, or if another one declares the same
-    command or scheme.
+    command, scheme or check.
     """
     used: list[Extension] = []
     unused: dict[str, str] = {}
@@ -109,10 +118,27 @@ def find_scheme(name: str) -> Scheme | None:
     return None
 
 
+def find_check(option: str) -> str | None:
+    """Return the function that checks an option of `noted-time doctor`, `None` without one."""
+    for extension in find_extensions().used:
+        if option in extension.checks:
+            return extension.checks[option]
+    return None
+
+
+def name_check(option: str) -> str:
+    """Return the words that call a check.
+
+    >>> name_check("log")
+    'doctor --log'
+    """
+    return f"doctor --{option}"
+
+
 def describe_absence(name: str) -> str | None:
     """Return why a name of noted-time's extensions is unknown here, `None` for other names.
 
-    `name` is the words of a command, or a scheme with its colon.
+    `name` is the words of a command or check, or a scheme with its colon.
     """
     from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
     from noted_time.own_extensions import OWN_NAMES  # noqa: PLC0415 - likewise
@@ -139,7 +165,8 @@ def _read_plug(name: str) -> Extension:
     plug = import_module(f"{EXTENSION_NAMESPACE}.{name}.plug")
     commands = tuple(Command(*declared) for declared in getattr(plug, "COMMANDS", ()))
     datasets: Mapping[str, Scheme] = getattr(plug, "DATASETS", {})
-    return Extension(name, commands, {each: Scheme(*datasets[each]) for each in datasets})
+    schemes = {each: Scheme(*datasets[each]) for each in datasets}
+    return Extension(name, commands, schemes, getattr(plug, "CHECKS", {}))
 
 
 def find_rivals(extensions: Iterable[Extension]) -> dict[str, str]:

@@ -8,13 +8,26 @@ OWN_NAMES: Mapping[str, str] = {
     "analyse": "analyse",
     "claim": "tables",
     "delta:": "tables",
+    "doctor --log": "files",
     "iceberg:": "tables",
+    "observe log": "files",
 }
-"""The extension of each command, and of each scheme with its colon."""
+"""The extension of each command and check, and of each scheme with its colon."""
 
 MOVED_NAMES: Mapping[str, str] = {
     "noted_time.tables": "noted_time_extensions.tables",
+    "spark_integration.Batches": "noted_time_extensions.files.Batches",
+    "spark_integration.Columns": "noted_time_extensions.files.Columns",
+    "spark_integration.NotedLogSink": "noted_time_extensions.files.NotedLogSink",
     "spark_integration.NotedTable": "noted_time_extensions.tables.NotedTable",
+    "spark_integration.ReadRange": "noted_time_extensions.files.ReadRange",
     "spark_integration.TableClaims": "noted_time_extensions.tables.TableClaims",
+    "spark_integration.read_complete": "noted_time_extensions.files.read_complete",
+    "spark_integration.read_noted_log": "noted_time_extensions.files.read_noted_log",
+    "spark_integration.split_late": "noted_time_extensions.files.split_late",
+    "writer_client.Batch": "noted_time_extensions.files.Batch",
+    "writer_client.LogEnds": "noted_time_extensions.files.LogEnds",
+    "writer_client.LogTimes": "noted_time_extensions.files.LogTimes",
+    "writer_client.SegmentLogWriter": "noted_time_extensions.files.SegmentLogWriter",
 }
 """Where a name is that was in the core before."""

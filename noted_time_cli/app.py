@@ -21,7 +21,7 @@ from noted_time_cli.client import (
     writers,
 )
 from noted_time_cli.doctor.command import doctor
-from noted_time_cli.observers import kafka, log, observer_commands
+from noted_time_cli.observers import kafka, observer_commands
 from noted_time_cli.server import serving, tokens
 from noted_time_cli.terminal.groups import CommandGroup
 from noted_time_cli.terminal.output import echo
@@ -45,7 +45,6 @@ for observer in (
 ):
     kafka.app.command()(observer)
 observe.add_typer(kafka.app, cls=CommandGroup)
-observe.add_typer(log.app, cls=CommandGroup)
 RUN_PANEL, CALL_PANEL, EXAMPLES_PANEL = "Run a controller", "Call a controller", "Look at examples"
 WRITE_PANEL, READ_PANEL = "Write to a stream", "Read a stream"
 for panel, commands in {

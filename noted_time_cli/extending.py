@@ -7,6 +7,7 @@ calls `ObservedTopic.observe`. A command that observes another log calls `Noting
 from __future__ import annotations
 
 from noted_time_cli.client.datasets import Names
+from noted_time_cli.doctor.verdict import Finding
 from noted_time_cli.observers.kafka import LooksFactory, ObservedTopic
 from noted_time_cli.observers.noting import (
     IDLE_MS,
@@ -36,8 +37,6 @@ from noted_time_cli.terminal.options import (
     NO_VALUES,
     AsJson,
     DomainOption,
-    Ignore,
-    LogRoot,
     Stream,
     Token,
     UnitOption,
@@ -59,9 +58,8 @@ __all__ = [
     "Config",
     "Delay",
     "DomainOption",
+    "Finding",
     "Idle",
-    "Ignore",
-    "LogRoot",
     "Looks",
     "LooksFactory",
     "MaxLag",

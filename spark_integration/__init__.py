@@ -15,21 +15,14 @@ if TYPE_CHECKING:
     from spark_integration.checkpoint.source_positions import NotedLog as NotedLog
     from spark_integration.complete.read_kafka import read_complete_kafka as read_complete_kafka
     from spark_integration.complete.read_late import read_late_kafka as read_late_kafka
-    from spark_integration.complete.read_log import read_complete as read_complete
-    from spark_integration.complete.window import BatchRead as BatchRead
-    from spark_integration.derived.sink import NotedLogSink as NotedLogSink
     from spark_integration.kafka.read import read_noted_kafka as read_noted_kafka
     from spark_integration.kafka.read_relayed import read_relayed_kafka as read_relayed_kafka
     from spark_integration.kafka.records import KafkaRecords as KafkaRecords
-    from spark_integration.log.late_rows import split_late as split_late
-    from spark_integration.log.options import Batches as Batches
-    from spark_integration.log.options import Columns as Columns
-    from spark_integration.log.options import ReadRange as ReadRange
-    from spark_integration.log.read import read_noted_log as read_noted_log
     from spark_integration.marks.arguments import Noted as Noted
     from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
     from spark_integration.marks.reader_options import CatchUp as CatchUp
     from spark_integration.marks.reader_options import Ingestion as Ingestion
+    from spark_integration.marks.window import BatchRead as BatchRead
     from spark_integration.marks_source.read import with_noted_watermark as with_noted_watermark
     from spark_integration.session.connector import kafka_package as kafka_package
     from spark_integration.session.zones import build_utc_expression as build_utc_expression
@@ -39,28 +32,21 @@ with require_extra(__name__, "spark"):
     from spark_integration.session.versions import require
 
 LAZY_IMPORTS = {
-    "BatchRead": "complete.window",
-    "Batches": "log.options",
+    "BatchRead": "marks.window",
     "CatchUp": "marks.reader_options",
-    "Columns": "log.options",
     "Ingestion": "marks.reader_options",
     "KafkaRecords": "kafka.records",
     "KafkaTopic": "checkpoint.source_positions",
     "Noted": "marks.arguments",
     "NotedLog": "checkpoint.source_positions",
-    "NotedLogSink": "derived.sink",
     "PositionListener": "checkpoint.listener",
-    "ReadRange": "log.options",
     "WatermarkPolicy": "marks.arguments",
     "build_utc_expression": "session.zones",
     "kafka_package": "session.connector",
-    "read_complete": "complete.read_log",
     "read_complete_kafka": "complete.read_kafka",
     "read_late_kafka": "complete.read_late",
     "read_noted_kafka": "kafka.read",
-    "read_noted_log": "log.read",
     "read_relayed_kafka": "kafka.read_relayed",
-    "split_late": "log.late_rows",
     "with_noted_watermark": "marks_source.read",
 }
 

@@ -1,4 +1,4 @@
-"""The client library for writers: it notes time and appends to the file log."""
+"""The client library for writers: it notes time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from noted_time.values import Exclusion as Exclusion
     from writer_client.async_client import AsyncWriterClient as AsyncWriterClient
     from writer_client.client import WriterClient as WriterClient
-    from writer_client.files.batches import Batch as Batch
-    from writer_client.files.log_ends import LogEnds as LogEnds
-    from writer_client.files.log_ends import LogTimes as LogTimes
-    from writer_client.files.log_writer import SegmentLogWriter as SegmentLogWriter
     from writer_client.kafka.background import ClockNotes as ClockNotes
     from writer_client.kafka.ends import KafkaEnds as KafkaEnds
     from writer_client.kafka.ends import KafkaTimes as KafkaTimes
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
 
 LAZY_IMPORTS = {
     "AsyncWriterClient": ("writer_client.async_client", ""),
-    "Batch": ("writer_client.files.batches", ""),
     "ClockNotes": ("writer_client.kafka.background", "kafka"),
     "DeliveryTracker": ("writer_client.sending.delivery", ""),
     "EventTimeNoter": ("writer_client.observer", ""),
@@ -43,11 +38,8 @@ LAZY_IMPORTS = {
     "KafkaNotedProducer": ("writer_client.kafka.producer", "kafka"),
     "KafkaResolved": ("writer_client.kafka.resolved", "kafka"),
     "KafkaTimes": ("writer_client.kafka.ends", "kafka"),
-    "LogEnds": ("writer_client.files.log_ends", "files"),
-    "LogTimes": ("writer_client.files.log_ends", "files"),
     "Pace": ("writer_client.sending.posting", ""),
     "Seen": ("noted_time.observing", ""),
-    "SegmentLogWriter": ("writer_client.files.log_writer", "files"),
     "TopicEnds": ("writer_client.kafka.ends", "kafka"),
     "WriterClient": ("writer_client.client", ""),
     "registered_time": ("writer_client.kafka.registry", "registry"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
-    from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
+    from writer_client.at_exit import EXIT_WAIT_S
     from writer_client.kafka.event_times import (
         NullParent,
         TimeOf,
@@ -18,27 +18,29 @@ if TYPE_CHECKING:
         make_time_getter,
         make_values_getter,
     )
+    from writer_client.sending.answers import FoundPosition
+    from writer_client.sending.clock import unix_ms
 
 LAZY_IMPORTS = {
-    "ArrowTimes": ("writer_client.files.arrow_times", "files"),
+    "EXIT_WAIT_S": ("writer_client.at_exit", ""),
+    "FoundPosition": ("writer_client.sending.answers", ""),
     "NullParent": ("writer_client.kafka.event_times", "kafka"),
     "TimeOf": ("writer_client.kafka.event_times", "kafka"),
-    "convert_times": ("writer_client.files.arrow_times", "files"),
     "get_timestamp": ("writer_client.kafka.event_times", "kafka"),
-    "list_first": ("writer_client.files.arrow_times", "files"),
     "make_time_getter": ("writer_client.kafka.event_times", "kafka"),
     "make_values_getter": ("writer_client.kafka.event_times", "kafka"),
+    "unix_ms": ("writer_client.sending.clock", ""),
 }
 
 __all__ = [
-    "ArrowTimes",
+    "EXIT_WAIT_S",
+    "FoundPosition",
     "NullParent",
     "TimeOf",
-    "convert_times",
     "get_timestamp",
-    "list_first",
     "make_time_getter",
     "make_values_getter",
+    "unix_ms",
 ]
 
 

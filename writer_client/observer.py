@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from noted_time.client.polling import PollingLoop
-from noted_time.filelog import ForeignFile
 from noted_time.installation import name_program
 from noted_time.observing import LEAST_POLL_MS, GrowingEnds, Look, Outcome, Seen, SegmentClocks
 from noted_time.values import (
@@ -25,6 +24,7 @@ from noted_time.values import (
     Rejected,
     UnknownCall,
     Unreachable,
+    UnreadableRows,
     check_least,
 )
 from writer_client.client import WriterClient
@@ -90,7 +90,7 @@ class Observer(PollingLoop):
         self._ends.reach(self.client.position)
         try:
             self._look()
-        except ForeignFile as refusal:
+        except UnreadableRows as refusal:
             since = self._foreign.setdefault(refusal.pattern, unix_ms())
             name = refusal.pattern
             self.client.report_facts([LogFact("foreign_file", refusal.segment, 0, since, name)])
@@ -281,7 +281,7 @@ def _call_look(look: Callable[[], Seen]) -> Seen:
     """Raise `Unreachable` for any error that does not end the observer."""
     try:
         return look()
-    except (ForeignFile, Recreated, NotObservable, Unreachable):
+    except (UnreadableRows, Recreated, NotObservable, Unreachable):
         raise
     except Exception as error:
         raise Unreachable(f"the log cannot be read: {error}") from error

@@ -82,6 +82,7 @@ from noted_time.values.errors import (
     UnknownWriter,
     Unreachable,
     Unreadable,
+    UnreadableRows,
     suggest_names,
 )
 from noted_time.values.fencing import LABEL_LENGTH, NO_SESSION, CurrentSession, Session

@@ -22,6 +22,7 @@
     │   ├── AnotherLog
     │   ├── AnotherForm
     │   ├── NotObservable
+    │   ├── UnreadableRows
     │   ├── UnknownStream
     │   ├── UnknownCall
     │   ├── UnknownDomain
@@ -301,6 +302,18 @@ class AnotherForm(Rejected):
 
 class NotObservable(Rejected):
     """The settings of a topic, its brokers or its registry prevent this way of observing it."""
+
+
+class UnreadableRows(Rejected):
+    """A log may have rows that cannot be read, or not yet, so its watermark waits.
+
+    `segment` may have them. `pattern` names them in printable characters.
+    """
+
+    def __init__(self, fact: str, segment: int, pattern: str) -> None:
+        super().__init__(fact)
+        self.segment = segment
+        self.pattern = pattern
 
 
 class LimitReached(Rejected):

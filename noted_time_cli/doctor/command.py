@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
+from pkgutil import resolve_name
 from typing import Annotated
 
 import typer
@@ -22,11 +22,9 @@ from noted_time.answers import (
 )
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
-from noted_time.extensions import FoundExtensions
-from noted_time.filelog import LogDirectories
+from noted_time.extensions import FoundExtensions, describe_absence, find_check, name_check
 from noted_time.installation import name_program
-from noted_time.stores import parse_root
-from noted_time.values import MOST_DOMAINS, find_zone_release, join_names, pluralize
+from noted_time.values import MOST_DOMAINS, find_zone_release
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import ExaminedStream
@@ -139,7 +137,7 @@ def _examine(
                 )
         if examined.log and stream:
             with report.attempting("file log", ""):
-                report.add(_check_log(examined.log, stream))
+                report.add(_call_check("log", "file log", examined.log, stream))
         if examined.checkpoint:
             remedy = "name the query's checkpointLocation, or install the library that reads it"
             with report.attempting("checkpoint", remedy):
@@ -245,18 +243,15 @@ def _check_topic(
     return [answers, *topic_rules.judge_rights(allowed), *settings, *fits]
 
 
-def _check_log(root: str, stream: str) -> Iterator[Finding]:
-    log = LogDirectories(parse_root(root), stream, time.monotonic)
-    log.list_all()
-    if not log.segments():
-        fact = f"{log.root / stream} holds no file log"
-        remedy = "correct --log: it is the folder above the stream's"
-        yield Finding("file log", "wrong", fact, remedy)
-        return
-    others = [str(at / name) for at, name, kind in log.list_kinds() if kind == "passed over"]
-    named = join_names(others) if others else "none"
-    yield Finding("file log", "ok", f"{pluralize(len(others), 'name')} without rows: {named}")
-    log.check_names()
+def _call_check(option_name: str, check: str, value: str, stream: str) -> Iterable[Finding]:
+    """Check the value of an option by the extension that has the check."""
+    function = find_check(option_name)
+    if function is None:
+        absence = describe_absence(name_check(option_name)) or ""
+        fact, _, remedy = absence.partition(": ")
+        return [Finding(check, "not checked", fact, remedy)]
+    findings: Iterable[Finding] = resolve_name(function)(value, stream)
+    return findings
 
 
 def _build_refusal(check: str, outcome: Outcome, error: Rejected) -> Finding:

@@ -163,11 +163,6 @@ ContactOption = Annotated[
 ]
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of rows.")]
 
-LogRoot = Annotated[
-    str,
-    typer.Argument(metavar="ROOT", help="The root of the file log: a directory or s3://lake/log."),
-]
-Ignore = Annotated[list[str] | None, option("GLOB", "Leave out foreign files. Repeatable.")]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 StreamOrNone = Annotated[
     str | None, typer.Argument(metavar="STREAM", help="The stream's name.", show_default=False)

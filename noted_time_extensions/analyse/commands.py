@@ -14,8 +14,6 @@ from noted_time_cli.extending import (
     AsJson,
     Bootstrap,
     Config,
-    Ignore,
-    LogRoot,
     SchemaOptions,
     Stream,
     TopicArgument,
@@ -29,6 +27,7 @@ from noted_time_cli.extending import (
     say,
 )
 from noted_time_extensions.analyse.reading.columns import FileColumns, FileOrder, StreamToJudge
+from noted_time_extensions.files.extending import Ignore, LogRoot
 
 if TYPE_CHECKING:
     from noted_time_extensions.analyse.reading.rows import Rows

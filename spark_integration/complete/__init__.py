@@ -1,1 +1,1 @@
-"""Batch reads of complete windows and of late rows, from the file log or from Kafka."""
+"""Batch reads of complete windows and of late rows from Kafka."""

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import CompleteWindow, Rejected, Unreachable
 from noted_time.client import position_to_wire
 from noted_time.values import Time, find_missing_offsets, format_time, validate_name
-from spark_integration.complete.window import BatchRead, OnDeleted, OnMissing, log, wait_for_window
 from spark_integration.kafka.client import build_client_config
 from spark_integration.kafka.records import (
     KAFKA_TIME,
@@ -24,6 +23,7 @@ from spark_integration.kafka.records import (
 )
 from spark_integration.marks.arguments import Noted, check_promised
 from spark_integration.marks.reader_options import choose_options
+from spark_integration.marks.window import BatchRead, OnDeleted, OnMissing, log, wait_for_window
 from spark_integration.session.connector import check_connector
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from spark_integration.complete.read_kafka import (
     read_records,
     wait_until_readable,
 )
-from spark_integration.complete.window import log
 from spark_integration.kafka.records import KafkaRecords, is_committed, require_event_time
 from spark_integration.marks.arguments import Noted
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS
+from spark_integration.marks.window import log
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -20,22 +20,14 @@ ACCEPTING_VARIABLE = "NOTED_TIME_UNTESTED_SPARK"
 
 NEEDED_RELEASES = dict.fromkeys(
     (
-        "NotedLogSink",
         "a source in Python",
-        "read_complete",
         'read_noted_kafka(marks="ahead")',
         'read_noted_kafka(marks="committed")',
-        "read_noted_log",
-        "split_late",
         "with_noted_watermark",
     ),
     PYTHON_SOURCES,
 )
 
-ALTERNATIVE_CALLS = {
-    "NotedLogSink": "Spark's own sinks write the rows, without noting their times",
-    "read_complete": "read_complete_kafka reads complete windows of Kafka topics",
-}
 UNIVERSAL_CALL = "read_relayed_kafka reads Kafka topics with exact watermarks"
 
 
@@ -47,28 +39,28 @@ class SparkTooNew(Rejected, ImportError):
     """The running Spark is newer than the tested ones; imports raise it."""
 
 
-def require(asked: str, running: str = "") -> None:
+def require(
+    asked: str, running: str = "", *, needed: Release | None = None, alternative: str | None = None
+) -> None:
     """Raise `SparkTooOld` or `SparkTooNew` if a part does not run with Spark.
 
-    Spark is by default this process's PySpark.
+    Spark is by default this process's PySpark. A part of an extension states the release that is
+    `needed`, and the `alternative` with an older one.
 
     >>> require("PositionListener", "3.5.9")
-    >>> require("read_noted_log", "4.1.4")
+    >>> require("with_noted_watermark", "4.1.4")
     Traceback (most recent call last):
         ...
-    spark_integration.session.versions.SparkTooOld: read_noted_log needs PySpark 4.2 or newer, ...
+    spark_integration.session.versions.SparkTooOld: with_noted_watermark needs PySpark 4.2 or ...
     """
     running = running or pyspark.__version__
-    release, needed = parse_release(running), NEEDED_RELEASES.get(asked, OLDEST)
+    release = parse_release(running)
+    needed = needed or NEEDED_RELEASES.get(asked, OLDEST)
     if untested := find_untested(running):
         raise SparkTooNew(": ".join(untested))
     if release < needed:
         requirement = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
-        other = (
-            f"; with this one, {ALTERNATIVE_CALLS.get(asked, UNIVERSAL_CALL)}"
-            if release >= OLDEST
-            else ""
-        )
+        other = f"; with this one, {alternative or UNIVERSAL_CALL}" if release >= OLDEST else ""
         raise SparkTooOld(f"{asked} needs {requirement}{other}")
 
 

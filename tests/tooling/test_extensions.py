@@ -1,5 +1,6 @@
 """The product works without its extensions, and the page on extensions shows one that works."""
 
+import json
 import re
 import shutil
 import sys
@@ -10,10 +11,12 @@ from pkgutil import resolve_name
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from noted_time import Rejected, extensions
-from noted_time.extensions import find_extensions
+from noted_time.extensions import find_extensions, name_check
 from noted_time.own_extensions import MOVED_NAMES, OWN_NAMES
+from noted_time_cli.app import app
 from reader_client.protocol.datasets import open_dataset
 from tests.core.test_not_known import list_defaults
 from tests.support.page import read_page
@@ -37,16 +40,26 @@ for package in {packages}:
 
 CALL = "from noted_time_cli.app import app; app(prog_name='noted-time')"
 
+NOWHERE = ("--url", "http://127.0.0.1:9")
+
 TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
+def list_dependents(extension: str) -> list[str]:
+    """Return the extensions whose README says that they need this one."""
+    says = f"**Of other extensions** it needs `{extension}`"
+    folder = ROOT / "noted_time_extensions"
+    return [name for name in EXTENSIONS if says in (folder / name / "README.md").read_text()]
+
+
 def copy_without(directory: Path, extension: str) -> None:
-    """Copy the packages, but not one extension, or none of them for "*"."""
+    """Copy the packages, but neither an extension nor those that need it. "*" is all of them."""
     for package in (*PACKAGES, "migrations"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / package, directory / package, ignore=ignored)
-    for folder in directory.glob(f"noted_time_extensions/{extension}"):
-        shutil.rmtree(folder)
+    for name in (extension, *list_dependents(extension)):
+        for folder in directory.glob(f"noted_time_extensions/{name}"):
+            shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("extension", ["*", *EXTENSIONS])
@@ -56,7 +69,8 @@ def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) ->
     run = partial(run_python, "-c", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     packages = [each for each in PACKAGES if extension != "*" or each != "noted_time_extensions"]
     names = EXTENSIONS if extension == "*" else [extension]
-    command = next(words for words, owner in OWN_NAMES.items() if owner == names[0])
+    own_words = [words for words, owner in OWN_NAMES.items() if owner == names[0]]
+    command = next(words for words in own_words if "--" not in words)
 
     imported = run(PATH + IMPORT_ALL.format(packages=packages))
     helped = run(PATH + CALL, "--help")
@@ -75,6 +89,7 @@ def test_own_names_are_those_of_the_plugs() -> None:
     for extension in find_extensions().used:
         declared |= {command.words: extension.name for command in extension.commands}
         declared |= {f"{scheme}:": extension.name for scheme in extension.datasets}
+        declared |= {name_check(option): extension.name for option in extension.checks}
 
     assert declared == OWN_NAMES
 
@@ -97,6 +112,19 @@ def test_a_dataset_says_which_extension_it_needs(
 
     with pytest.raises(Rejected, match=re.escape(says)):
         open_dataset(f"{scheme}:orders")
+
+
+def test_doctor_says_which_extension_a_check_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extensions, "_list_names", lambda: iter(()))
+
+    ended = CliRunner().invoke(app, ["doctor", "flights", *NOWHERE, "--log", "logs", "--json"])
+
+    (finding,) = [
+        each for each in json.loads(ended.stdout)["verdicts"] if each["check"] == "file log"
+    ]
+    says = "'doctor --log' is of the extension files, and it is not installed"
+    assert (finding["outcome"], finding["fact"]) == ("not checked", says)
+    assert finding["remedy"].startswith("pip install")
 
 
 @pytest.mark.parametrize("name", EXTENSIONS)
@@ -150,5 +178,5 @@ def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path:
     assert built.returncode == 0
     assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
     assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
-    assert version.stdout.endswith("extensions analyse, latest, tables\n")
+    assert version.stdout.endswith("extensions analyse, files, latest, tables\n")
     assert "noted_time_extensions.latest" not in sys.modules

@@ -83,7 +83,7 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
     ("imported", "says"),
     [
         ("spark_integration", "needs pyarrow: [spark]"),
-        ("writer_client.SegmentLogWriter", "needs pyarrow: [files]"),
+        ("noted_time_extensions.files.SegmentLogWriter", "needs pyarrow: [files]"),
         ("writer_client.KafkaNotedProducer", "needs confluent_kafka: [kafka]"),
     ],
 )
@@ -94,8 +94,8 @@ def test_import_error_names_the_extra(
 
     The command names the wheel that is installed: no index has another one.
     """
-    package, _, name = imported.partition(".")
-    program = f"import {package}; {imported if name else ''}"
+    package, _, name = imported.rpartition(".")
+    program = f"import {package or name}; {imported}"
     done = wheel_install.run("-c", program, cwd=tmp_path)
 
     needs, extra = says.split(": ")
@@ -119,6 +119,8 @@ def test_extra_cli_calls_and_does_not_serve(wheel_install: Installation, tmp_pat
     assert (served.returncode, served.stderr.endswith(says)) == (2, True)
 
 
+FILES = "noted_time_extensions.files"
+
 NO_KAFKA = "needs confluent_kafka: [kafka]"
 
 NO_TYPER = (
@@ -135,7 +137,7 @@ NO_TYPER = (
         ("", "-m controller serve", NO_TYPER),
         ("cli", "observe kafka ingestion b t", f"noted_time.kafka.Topic {NO_KAFKA}"),
         ("cli", "observe kafka resolved b t --config c", f"--config {NO_KAFKA}"),
-        ("cli", "observe log ingestion . s", "writer_client.LogEnds needs pyarrow: [files]"),
+        ("cli", "observe log ingestion . s", f"{FILES}.LogEnds needs pyarrow: [files]"),
         ("cli", "analyse files f --time at", "noted-time analyse files needs numpy: [analyse]"),
         ("cli", "relay kafka b t", f"reader_client.KafkaRelay {NO_KAFKA}"),
     ],
@@ -248,7 +250,6 @@ def test_core_imports_only_msgspec_and_standard_library(root: Path) -> None:
     core = root / "noted_time"
     beyond = {core / "client", core / "kafka", core / "tables", core / "stores"}  # which ask others
     beyond.add(core / "analysis")  # computes by numpy
-    beyond.add(core / "arrow_times.py")  # converts columns of Arrow
     beyond.add(core / "__main__.py")  # starts the command line
     modules = [each for each in core.rglob("*.py") if beyond.isdisjoint([each, *each.parents])]
 

@@ -24,6 +24,7 @@ from reader_client import ReaderClient
 from writer_client import WriterClient
 
 COMMAND = str(Path(sys.executable).with_name("noted-time"))
+FILES = "noted_time_extensions.files"
 NOWHERE = "http://127.0.0.1:9"
 PATIENCE_S = 60.0
 
@@ -87,9 +88,10 @@ def otel(_: str) -> None:
 
 def spark(_: str) -> None:
     """All that the newest Spark can do can be imported."""
-    package = import_module("spark_integration")
-    for name in package.__all__:
-        getattr(package, name)
+    for package in ("spark_integration", FILES):
+        module = import_module(package)
+        for name in module.__all__:
+            getattr(module, name)
     import_module("pyspark.sql.connect.session")
 
 
@@ -104,7 +106,7 @@ def table(url: str) -> None:
 
 def use_all(extra: str) -> None:
     """Import each name of the clients that needs an extra."""
-    for package in ("reader_client", "writer_client", "noted_time.kafka"):
+    for package in ("reader_client", "writer_client", "noted_time.kafka", FILES):
         module = import_module(package)
         names = getattr(module, "OPTIONAL", None) or module.LAZY_IMPORTS
         for name in (name for name, (_, needed) in names.items() if needed == extra):

@@ -20,7 +20,6 @@ from pyarrow.json import ParseOptions, read_json
 
 from noted_time.extending import (
     FIRST_TIMES,
-    LogDirectories,
     LogPath,
     ObjectPath,
     Rejected,
@@ -34,7 +33,12 @@ from noted_time.extending import (
 from noted_time_extensions.analyse.reading.file_orders import find_order_doubt, sort_files
 from noted_time_extensions.analyse.reading.rows import Rows
 from noted_time_extensions.analyse.reading.table_folders import refuse_tables
-from writer_client.extending import ArrowTimes, convert_times, list_first
+from noted_time_extensions.files.extending import (
+    ArrowTimes,
+    LogDirectories,
+    convert_times,
+    list_first,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -21,14 +21,14 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.filelog import file_name, segment_directory
 from noted_time.observing import FirstPass, NoSuchTime, TimeForm, Unit
 from noted_time.values import HOUR_MS, Rejected, parse_time, parse_zone
 from noted_time_extensions.analyse.reading import file_rows
 from noted_time_extensions.analyse.reading.columns import FileColumns
+from noted_time_extensions.files import LogTimes
+from noted_time_extensions.files.layout import file_name, segment_directory
 from tests.cli.conftest import Commands
 from tests.support.page import read_page
-from writer_client import LogTimes
 from writer_client.kafka.event_times import make_time_getter, make_values_getter
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)

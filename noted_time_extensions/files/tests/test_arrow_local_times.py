@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.arrow_times import convert_local_times
 from noted_time.observing import TimeForm
 from noted_time.observing.time_forms import NoSuchTime
 from noted_time.values import DAY_MS, HOUR_MS, list_clock_changes, parse_time
 from noted_time.values.zones import ReleasedZone, load_zone
+from noted_time_extensions.files.local_times import convert_local_times
 from tests.core.test_local_times import as_datetime, zones
 
 APIA = load_zone("Pacific/Apia")

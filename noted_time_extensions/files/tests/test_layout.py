@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.filelog import file_name, segment_directory, start_of
-from noted_time.filelog.layout import segment_of
+from noted_time_extensions.files.layout import file_name, segment_directory, segment_of, start_of
 from tests.core.test_names_and_shapes import names, offsets
 
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.filelog import file_name
-from noted_time.filelog.layout import sort_by_offset
 from noted_time.stores import Version, object_listing
 from noted_time.stores.object_listing import WHOLE_AGAIN_S, ObjectListing
+from noted_time_extensions.files.layout import file_name, sort_by_offset
 
 CAN_RESUME = partial(sort_by_offset, stream="a", segment=0)
 

@@ -15,15 +15,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from noted_time import Rejected
-from spark_integration import (
+from noted_time_extensions.files import (
     Batches,
     Columns,
-    Noted,
     NotedLogSink,
-    WatermarkPolicy,
     read_complete,
     read_noted_log,
 )
+from spark_integration import Noted, WatermarkPolicy
 from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import collect_rows
 from tests.support.spark_sessions import wait_for_end

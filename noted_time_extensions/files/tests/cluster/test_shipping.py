@@ -16,9 +16,9 @@ from zipfile import ZipFile
 import pytest
 from pyspark import cloudpickle
 
-from spark_integration import NotedLogSink
+from noted_time_extensions.files import NotedLogSink
+from noted_time_extensions.files.spark.log_source import LogSource
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.log.source import LogSource
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.source import MarksSource
 from spark_integration.session.pickling import make_source_class
@@ -29,7 +29,13 @@ from tools.trials.spark_programs import ROOT, SparkProgram
 from writer_client import WriterClient
 
 PROGRAM = Path(__file__).parents[1] / "spark" / "programs" / "read_shipped.py"
-PACKAGES = ("noted_time", "reader_client", "writer_client", "spark_integration")
+PACKAGES = (
+    "noted_time",
+    "reader_client",
+    "writer_client",
+    "spark_integration",
+    "noted_time_extensions",
+)
 REMEDY = (
     "install noted-time with its extra spark there, "
     "or ship it by spark.archives or by spark.executorEnv."
@@ -57,6 +63,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
     bare = shutil.copytree(environment, directory / "bare", symlinks=True)
     with ZipFile(zipped, "w") as archive:
         for package in PACKAGES:
+            archive.mkdir(package)  # Python finds a namespace in a zip only by its folder
             for file in (ROOT / package).rglob("*.py"):
                 archive.write(file, file.relative_to(ROOT))
             shutil.copytree(ROOT / package, site / package)

@@ -26,8 +26,11 @@ import pyarrow as pa
 import pytest
 
 from noted_time import BacklogPolicy, Rejected
-from noted_time.filelog import file_name, segment_directory
 from noted_time.values import ScaleEvent
+from noted_time_extensions.files import Batches, Columns, ReadRange
+from noted_time_extensions.files.layout import file_name, segment_directory
+from noted_time_extensions.files.spark.log_files import LogFile, find_first_offsets
+from noted_time_extensions.files.spark.options import Option
 from noted_time_extensions.files.tests.support.log_reading import (
     Batch,
     build_query,
@@ -37,11 +40,9 @@ from noted_time_extensions.files.tests.support.log_reading import (
     read_window,
     replay_batch,
 )
-from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
-from spark_integration.log.options import Option
+from spark_integration import CatchUp, Ingestion
 from spark_integration.marks.offset import NotedOffset
 from spark_integration.marks.time_range import TimeRange
-from spark_integration.scan.files import LogFile, find_first_offsets
 from tests.core.test_scenarios import show_value
 from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream, table

@@ -12,13 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected, RowsMissing
-from noted_time.filelog import APPEND_KEY, file_name, segment_directory
 from noted_time.values import DAY_MS
+from noted_time_extensions.files.layout import APPEND_KEY, file_name, segment_directory
+from noted_time_extensions.files.spark.log_files import CutRange, LogFiles
 from noted_time_extensions.files.tests.support.hourly_log import HOUR, read_between, write_hours
 from noted_time_extensions.files.tests.support.log_reading import read_window
 from spark_integration import BatchRead, Noted
-from spark_integration.complete.window import wait_for_window
-from spark_integration.scan.files import CutRange, LogFiles
+from spark_integration.marks.window import wait_for_window
 from tests.support.hostile import HostileServer, answer
 from tests.support.noted_stream import NotedStream
 from tests.support.page import Runner, list_examples, read_page

@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import InvalidNote, Rejected
-from noted_time.filelog import ForeignFile
-from spark_integration import NotedLogSink
+from noted_time_extensions.files import NotedLogSink, SegmentLogWriter
+from noted_time_extensions.files.layout import ForeignFile
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.offset_log import plan
 from tests.support.page import Session
 from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
-from writer_client import SegmentLogWriter, WriterClient
+from writer_client import WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]
 

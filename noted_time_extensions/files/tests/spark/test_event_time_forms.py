@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Rejected
 from noted_time.observing import IN_MS, TimeForm
 from noted_time.values import EventTimeForm, parse_zone
+from noted_time_extensions.files import Columns, LogTimes
 from noted_time_extensions.files.tests.support.hourly_log import read_between
 from noted_time_extensions.files.tests.support.reads import Reads
-from spark_integration import Columns
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
-from writer_client import EventTimeNoter, LogTimes, WriterClient
+from writer_client import EventTimeNoter, WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log", "read_complete")]
 

@@ -11,9 +11,9 @@ from noted_time import Rejected
 from noted_time.observing import ANY_TIME, TimeForm, Unit, describe_form
 from noted_time.observing.time_forms import NoSuchTime
 from noted_time.values import EPOCH, EventTimeForm, StatedForm, parse_zone
+from noted_time_extensions.files.arrow_times import find_kind
+from noted_time_extensions.files.spark.forms import ColumnForms, EventTimeReader, SliceForm
 from spark_integration.marks.own_form import OwnForm
-from spark_integration.scan.forms import ColumnForms, EventTimeReader, SliceForm
-from writer_client.files.arrow_times import find_kind
 
 FIRST_MS, LAST_MS = 31_536_000_000, 4_102_444_800_000
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca")

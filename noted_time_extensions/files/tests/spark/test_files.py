@@ -10,14 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Rejected
-from noted_time.filelog import ForeignFile, SegmentDirectory, UnreadableFile
 from noted_time.values import Recreated
+from noted_time_extensions.files import LogEnds, SegmentLogWriter
+from noted_time_extensions.files.directories import SegmentDirectory
+from noted_time_extensions.files.layout import ForeignFile, UnreadableFile
+from noted_time_extensions.files.spark.log_files import LogFiles
 from noted_time_extensions.files.tests.support.log_reading import build_query, open_reader
-from spark_integration.scan.files import LogFiles
 from tests.core.test_scenarios import show_value
 from tests.support.noted_stream import NotedStream
 from tests.support.paragraphs import is_answer, read_paragraphs
-from writer_client import LogEnds, SegmentLogWriter
 
 
 def ends(files: LogFiles) -> dict[int, int]:

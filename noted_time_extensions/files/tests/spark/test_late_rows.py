@@ -13,10 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected
+from noted_time_extensions.files import Batches, Columns, split_late
+from noted_time_extensions.files.spark.log_rows import build_scan_schema
 from noted_time_extensions.files.tests.support.log_reading import Batch, build_query, read_batches
 from noted_time_extensions.files.tests.support.reads import Reads
-from spark_integration import Batches, Columns, split_late
-from spark_integration.log.rows import build_scan_schema
 from tests.support.disorder import Step, disorder, replay
 from tests.support.noted_stream import NotedStream
 from tests.support.page import BINDING, Session

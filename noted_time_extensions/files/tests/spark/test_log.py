@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
+from noted_time_extensions.files import Columns
 from noted_time_extensions.files.tests.support.reads import Reads, write_rows
-from spark_integration import Columns
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second

@@ -19,21 +19,12 @@ from noted_time import (
     UnknownDomain,
     UnknownStream,
 )
-from spark_integration import (
-    Batches,
-    CatchUp,
-    Columns,
-    Ingestion,
-    Noted,
-    ReadRange,
-    WatermarkPolicy,
-    read_complete,
-    read_noted_log,
-)
-from spark_integration.log.options import Option
-from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import build_scan_schema
-from spark_integration.log.source import LogSource
+from noted_time_extensions.files import Batches, Columns, ReadRange, read_complete, read_noted_log
+from noted_time_extensions.files.spark.log_rows import build_scan_schema
+from noted_time_extensions.files.spark.log_source import LogSource
+from noted_time_extensions.files.spark.options import Option
+from noted_time_extensions.files.spark.query import LogQuery
+from spark_integration import CatchUp, Ingestion, Noted, WatermarkPolicy
 from spark_integration.session.sources import build_options
 from tests.spark.test_asking import NOON, WITHOUT_JAVA
 from tests.support.bundles import take_fields

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.filelog import file_name, segment_directory
+from noted_time_extensions.files.layout import file_name, segment_directory
 from tests.spark.test_guides import GUIDE, NINE, TEN, elsewhere
 from tests.support.noted_stream import INSTANT, NotedStream
 from tests.support.page import Runner, Session, agrees, list_examples, read_page

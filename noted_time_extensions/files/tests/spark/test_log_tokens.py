@@ -6,9 +6,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from noted_time_extensions.files.spark.log_source import LogSource
+from noted_time_extensions.files.spark.query import LogQuery
 from noted_time_extensions.files.tests.support.reads import Reads
-from spark_integration.log.query import LogQuery
-from spark_integration.log.source import LogSource
 from spark_integration.session.sources import build_options
 from tests.spark.test_tokens import SECRET, controller, list_files_with
 from tests.support.noted_stream import NotedStream

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from spark_integration.scan.admission import (
+from noted_time_extensions.files.spark.admission import (
     Slice,
     Unread,
     advance_offset,
@@ -17,8 +17,8 @@ from spark_integration.scan.admission import (
     find_slices,
     select_below,
 )
-from spark_integration.scan.files import LogFile
-from spark_integration.scan.forms import ColumnForms
+from noted_time_extensions.files.spark.forms import ColumnForms
+from noted_time_extensions.files.spark.log_files import LogFile
 
 NO_FORMS = ColumnForms("flights", "time")
 

@@ -7,12 +7,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import window
 
+from noted_time_extensions.files import (
+    LogEnds,
+    NotedLogSink,
+    SegmentLogWriter,
+    read_complete,
+    read_noted_log,
+)
 from noted_time_extensions.files.tests.stores.proxy import Proxy
-from spark_integration import Noted, NotedLogSink, read_complete, read_noted_log
+from spark_integration import Noted
 from tests.support.object_store import SECRET
 from tests.support.queries import collect_rows, count_per_second
 from tools.trials.served import Served
-from writer_client import LogEnds, SegmentLogWriter, WriterClient
+from writer_client import WriterClient
 
 pytestmark = pytest.mark.spark
 

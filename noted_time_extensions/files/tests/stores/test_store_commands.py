@@ -2,9 +2,9 @@
 
 import json
 
+from noted_time_extensions.files import SegmentLogWriter
 from tests.cli.conftest import Commands
 from tools.trials.served import Served
-from writer_client import SegmentLogWriter
 
 HOUR_MS = 3_600_000
 

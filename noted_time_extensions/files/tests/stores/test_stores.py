@@ -19,19 +19,19 @@ from obstore.store import S3Store
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected, Unreachable
-from noted_time.filelog import ForeignFile, UnreadableFile
 from noted_time.stores import Version, object_listing, objects, parse_root, store_of
 from noted_time.stores.objects import MAX_RETRIES, REQUEST_TIMEOUTS
 from noted_time.values import Recreated
+from noted_time_extensions.files import LogEnds, LogTimes, SegmentLogWriter
+from noted_time_extensions.files.layout import ForeignFile, UnreadableFile
+from noted_time_extensions.files.spark.admission import Slice, find_slices
+from noted_time_extensions.files.spark.forms import ColumnForms
+from noted_time_extensions.files.spark.log_files import LogFile, LogFiles
+from noted_time_extensions.files.spark.log_rows import LogTask, RowShape
+from noted_time_extensions.files.spark.query import LogQuery
 from noted_time_extensions.files.tests.stores.proxy import Fault, Proxy
-from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import LogTask, RowShape
 from spark_integration.marks.time_range import ALL_TIMES
-from spark_integration.scan.admission import Slice, find_slices
-from spark_integration.scan.files import LogFile, LogFiles
-from spark_integration.scan.forms import ColumnForms
 from tests.support.object_store import SECRET
-from writer_client import LogEnds, LogTimes, SegmentLogWriter
 
 RACERS, APPENDS = 4, 100
 
@@ -124,8 +124,7 @@ def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
 
 BATCHES = """
 import sys
-from writer_client import SegmentLogWriter
-from writer_client.files.batches import Batch
+from noted_time_extensions.files import Batch, SegmentLogWriter
 log = SegmentLogWriter(sys.argv[1], "flights", event_time="time")
 for number in range(30):
     log.append_once([{"time": number, "name": "b"}], Batch("query", number))

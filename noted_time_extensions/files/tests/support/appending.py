@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import segment_directory, start_of
-from writer_client import SegmentLogWriter
+from noted_time_extensions.files import SegmentLogWriter
+from noted_time_extensions.files.layout import segment_directory, start_of
 
 
 def append(root: Path, stream: str, segment: int, *times: int) -> None:

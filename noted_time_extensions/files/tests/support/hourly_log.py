@@ -5,8 +5,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-import spark_integration
-from spark_integration import BatchRead, Columns, Noted
+from noted_time_extensions import files
+from noted_time_extensions.files import Columns
+from spark_integration import BatchRead, Noted
 from tests.support.bundles import take_fields
 from tests.support.noted_stream import NotedStream
 from tools.trials.starting import retry_start
@@ -32,9 +33,7 @@ def read_between(
     own = {name: chosen.pop(name) for name in ("zone", "unit", "format") if name in chosen}
     columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None), **own)
     return retry_start(
-        lambda: spark_integration.read_complete(
-            spark, stream.root, noted, start, end, read, columns, **chosen
-        )
+        lambda: files.read_complete(spark, stream.root, noted, start, end, read, columns, **chosen)
     )
 
 

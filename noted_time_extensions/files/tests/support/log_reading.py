@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from msgspec.structs import replace
 
+from noted_time_extensions.files.spark.late_rows import LATE_COLUMN
+from noted_time_extensions.files.spark.log_files import CutRange
+from noted_time_extensions.files.spark.log_source import LogReader, LogSource
+from noted_time_extensions.files.spark.options import Option
+from noted_time_extensions.files.spark.query import OPTION_FIELDS, LogQuery
+from noted_time_extensions.files.spark.window_source import CompleteSource, WindowQuery
 from spark_integration import BatchRead, Noted
-from spark_integration.complete.source import CompleteSource, WindowQuery
-from spark_integration.complete.window import OnMissing, wait_for_window
-from spark_integration.log.late_rows import LATE_COLUMN
-from spark_integration.log.options import Option
-from spark_integration.log.query import OPTION_FIELDS, LogQuery
-from spark_integration.log.source import LogReader, LogSource
 from spark_integration.marks.offset import NotedOffset, StreamOffset
 from spark_integration.marks.reader_options import choose_options
 from spark_integration.marks.watermark import MARK_TIME
-from spark_integration.scan.files import CutRange
+from spark_integration.marks.window import OnMissing, wait_for_window
 from spark_integration.session.sources import build_options
 from tests.support.bundles import take_noted
 from tests.support.noted_stream import INSTANT, NotedStream

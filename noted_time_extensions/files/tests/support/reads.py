@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import spark_integration
-from spark_integration.log.options import Option
+from noted_time_extensions import files
+from noted_time_extensions.files.spark.options import Option
 from tests.support.bundles import take_noted
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second
@@ -34,9 +34,7 @@ class Reads:
         chosen = {"event_time": "time", "strict": False, **asked}
         noted = take_noted(chosen, self.url, stream.name)
         return retry_start(
-            lambda: spark_integration.read_noted_log(
-                self.spark, stream.root, noted, *options, **chosen
-            )
+            lambda: files.read_noted_log(self.spark, stream.root, noted, *options, **chosen)
         )
 
     def counts(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401

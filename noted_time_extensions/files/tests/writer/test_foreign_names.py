@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.filelog import ForeignFile, file_name, segment_directory
+from noted_time_extensions.files import LogEnds, SegmentLogWriter
+from noted_time_extensions.files.layout import ForeignFile, file_name, segment_directory
+from noted_time_extensions.files.spark.log_files import LogFiles
 from noted_time_extensions.files.tests.support.appending import append
-from spark_integration.scan.files import LogFiles
 from tests.support.properties import costly
 from tests.writer_client.scripted import URL, Scripted
-from writer_client import IngestionNoter, LogEnds, SegmentLogWriter, WriterClient
+from writer_client import IngestionNoter, WriterClient
 
 PARTITION = "partition=0"
 ROWS = file_name("flights", 0, 3).removesuffix(".parquet")

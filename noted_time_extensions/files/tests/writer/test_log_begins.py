@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noted_time.filelog import file_name, segment_directory
+from noted_time_extensions.files import SegmentLogWriter
+from noted_time_extensions.files.layout import file_name, segment_directory
+from noted_time_extensions.files.segment_files import SegmentFiles
 from tests.support.processes import run_python
 from tools.trials.served import Served
-from writer_client import SegmentLogWriter, WriterClient
-from writer_client.files.segment_files import SegmentFiles
+from writer_client import WriterClient
 from writer_client.sending.answers import FoundPosition
 
 CRASHING = """

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import InvalidName, Rejected, Unreachable
-from noted_time.filelog import file_name, segment_directory
 from noted_time.observing import TimeForm
 from noted_time.values import EPOCH
+from noted_time_extensions.files import LogEnds, LogTimes
+from noted_time_extensions.files.layout import file_name, segment_directory
 from noted_time_extensions.files.tests.support.appending import append
 from tests.support.properties import costly
 from tests.writer_client.scripted import Now
-from writer_client import LogEnds, LogTimes, Seen
+from writer_client import Seen
 
 
 def write(root: Path, segment: int, start: int, rows: int) -> Path:

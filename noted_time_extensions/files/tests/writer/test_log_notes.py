@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Fenced
+from noted_time_extensions.files import SegmentLogWriter
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from tests.writer_client.test_fencing import FENCED, HELD
 from tests.writer_client.test_notices import FAR, NOON
 from tools.trials.served import Served
-from writer_client import AsyncWriterClient, SegmentLogWriter, WriterClient
+from writer_client import AsyncWriterClient, WriterClient
 
 
 def start_writer(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:

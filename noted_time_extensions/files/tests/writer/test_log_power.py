@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from noted_time_extensions.files import SegmentLogWriter
 from noted_time_extensions.files.tests.support.appending import rows
 from tests.support.power import Acknowledged, Cut, Disk
 from tests.support.processes import run_python
-from writer_client import SegmentLogWriter
 
 OPEN = """
 import os, sys, time

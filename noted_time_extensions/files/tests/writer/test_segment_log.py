@@ -15,12 +15,12 @@ import pytest
 
 from noted_time import Recreated, Rejected
 from noted_time.stores.port import Publish
+from noted_time_extensions.files import Batch, SegmentLogWriter, segment_files
+from noted_time_extensions.files.segment_files import SegmentFiles
 from noted_time_extensions.files.tests.support.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from tools.trials.served import Served
-from writer_client import Batch, SegmentLogWriter, WriterClient
-from writer_client.files import segment_files
-from writer_client.files.segment_files import SegmentFiles
+from writer_client import WriterClient
 
 INSTANT = datetime(2013, 1, 1, 5, 17, tzinfo=UTC)
 

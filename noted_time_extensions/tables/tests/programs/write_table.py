@@ -126,7 +126,8 @@ def write_and_die(given: Given, claims: TableClaims) -> Callable[[DataFrame, int
 def events(spark: SparkSession, given: Given) -> DataFrame:
     """Return the rows of a noted log, or of a directory under Spark's own watermark."""
     if "url" in given:
-        from spark_integration import Batches, Noted, WatermarkPolicy, read_noted_log
+        from noted_time_extensions.files import Batches, read_noted_log
+        from spark_integration import Noted, WatermarkPolicy
 
         noted, batches = Noted(given["url"], given["stream"]), Batches(given["rows"])
         policy = WatermarkPolicy(strict=False, batch_after_mark=True)

@@ -15,15 +15,16 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from noted_time.client import Json
 from noted_time.reading import WHOLE_LOG
 from noted_time.values import MIN_INT64
+from noted_time_extensions.files import ReadRange
+from noted_time_extensions.files.spark.options import Option
 from noted_time_extensions.files.tests.support.log_reading import build_query, open_reader
 from noted_time_extensions.tables import NotedTable, TableClaim, TableClaims, standing
 from noted_time_extensions.tables.spark.claims import describe_read, find_whole_from
 from noted_time_extensions.tables.spark.table import is_window_end
 from noted_time_extensions.tables.tests.support.claimed import TEN, Orders
-from spark_integration import Ingestion, ReadRange
+from spark_integration import Ingestion
 from spark_integration.checkpoint.query_progress import PlannedBatch
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.log.options import Option
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.topics import create_planner
 from tests.cli.conftest import Commands

@@ -9,7 +9,8 @@ import sys
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import Noted, WatermarkPolicy, read_noted_log
+from noted_time_extensions.files import read_noted_log
+from spark_integration import Noted, WatermarkPolicy
 from tools.trials.starting import retry_start, start_query
 
 

@@ -11,7 +11,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_integration import Noted, read_complete, read_noted_log
+from noted_time_extensions.files import read_complete, read_noted_log
+from spark_integration import Noted
 from tests.support.spark_sessions import SETTINGS
 from tools.trials.starting import retry_start
 

@@ -1,0 +1,297 @@
+"""The ends and the newest event times of a file log, for observers."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noted_time import Rejected, Unreachable
+from noted_time.extending import (
+    ANY_TIME,
+    FIRST_TIMES,
+    IN_MS,
+    NULL_WARNING,
+    TWICE_WARNING,
+    EventTimeForm,
+    EventTimeKind,
+    LogPath,
+    Nulls,
+    PassedOver,
+    Passes,
+    TimeForm,
+    describe_form,
+    parse_root,
+    pluralize,
+    validate_name,
+)
+from noted_time_extensions.files.arrow_rows import count_nulls, open_parquet, read_span
+from noted_time_extensions.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
+from noted_time_extensions.files.directories import LogDirectories, SegmentDirectory
+from writer_client import Seen
+from writer_client.extending import unix_ms
+
+log = logging.getLogger("noted_time.observer")
+
+
+class LogEnds:
+    """Returns the current ends of a file log when it is called.
+
+    `root` is a path or a URL, such as ``s3://lake/topics``. A stream without files is empty.
+
+    A call raises `Unreachable` if the root does not exist or cannot be listed, and `Rejected` for a
+    truncated file or a store that refuses access. It raises `ForeignFile` for a name that may have
+    rows and cannot be read, unless a pattern of `ignore` matches it.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        stream: str,
+        *,
+        ignore: Sequence[str] = (),
+        monotonic: Callable[[], float] = clocks.monotonic,
+    ) -> None:
+        self.root = parse_root(root)
+        self.stream = validate_name("stream", stream)
+        self._directories = LogDirectories(self.root, stream, monotonic, ignore)
+        self._segments: dict[int, _Segment] = {}
+        self._new: list[tuple[int, int, LogPath]] = []
+
+    def __call__(self) -> Seen:
+        self._find_ends()
+        self._new.clear()
+        return Seen(self.ends)
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """The ends as of the last call, exclusive offsets."""
+        return {number: each.end for number, each in self._segments.items()}
+
+    def check_segments(self) -> None:
+        """Raise `Unreachable` if the log has no segments, perhaps because its name is wrong."""
+        if not self._list_segments():
+            self._directories.check_names()
+            raise Unreachable(f"{self.root} has no segments of {self.stream!r}: check both names")
+
+    def _list_segments(self) -> Mapping[int, SegmentDirectory]:
+        if isinstance(self.root, Path) and not self.root.is_dir():
+            raise Unreachable(f"{self.root} does not exist")
+        try:
+            return self._directories.segments()
+        except OSError as error:
+            raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
+
+    def _find_ends(self) -> None:
+        directories, known = self._list_segments(), self._segments
+        try:
+            self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
+            for number, segment in self._segments.items():
+                self._new += [(number, *file) for file in segment.find_new_files()]
+            self._directories.check_names()
+        except OSError as error:
+            raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
+
+
+class LogTimes(LogEnds):
+    """Returns the ends of a file log and the newest event time of each segment when it is called.
+
+    `field` is the event-time column: timestamps of any unit, or numbers or text as described by
+    `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first times found.
+    Timestamps without a zone are in the zone of `form`, and are refused if it has none.
+
+    If most of the first times are from 1971 to 2199, rows outside are passed over and counted
+    (`unusable`). While they are the newest of their segment, it is not idle, unless `passes` says
+    so. Times that stand for none, such as 0, are only counted (`without_time`). Local times in an
+    hour that their zone had twice are read as of the first one, and counted (`twice`).
+
+    Rows whose time is null are counted (`null_times`). While they are the newest of their segment,
+    it is not idle either, unless `nulls` is ``"pass"``.
+
+    Each file is read once; the first call reads all existing files.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword per option
+        self,
+        root: str | PathLike[str],
+        stream: str,
+        field: str,
+        *,
+        form: TimeForm = IN_MS,
+        ignore: Sequence[str] = (),
+        passes: Passes | None = None,
+        nulls: Nulls = "hold",
+    ) -> None:
+        super().__init__(root, stream, ignore=ignore)
+        self._field, self._form, self._nulls = field, form, nulls
+        self._passed = PassedOver(passes, now=unix_ms())
+        self._kind: EventTimeKind | None = None
+        self.unusable, self.without_time, self.null_times, self.twice = 0, 0, 0, 0
+
+    @property
+    def event_time_form(self) -> EventTimeForm | None:
+        """How the column is read, for the stream's readers. `None` before a file was read."""
+        if self._kind is None:
+            return None
+        return describe_form(self._field, self._kind, self._form)
+
+    def __call__(self) -> Seen:
+        """Return the ends, and the newest time in ms of each segment with new files.
+
+        Raises `NotObservable` if the unit or the zone is in doubt.
+        """
+        self._find_ends()
+        if self._form.bounds is None:
+            self._form = self._form.judge(self._field, self._list_first(), unix_ms())
+        read = [(segment, start, path, self._read(path)) for segment, start, path in self._new]
+        self._new.clear()
+        newest, now = dict[int, int](), unix_ms()
+        for segment, start, path, found in read:
+            self._report(path, found)
+            if found.largest is not None:
+                newest[segment] = max(found.largest, newest.get(segment, found.largest))
+            if found.newest == "time":
+                self._passed.end(segment)
+            elif found.newest == "unusable":
+                self._passed.add(segment, start, now=now)
+            elif found.newest == "null" and self._nulls == "hold":
+                self._passed.add(segment, start, now=now, is_null=True)
+        active = dict.fromkeys(self._passed.find_active(now=now))
+        largest, facts = max(newest.values(), default=None), self._passed.list_facts(now=now)
+        return Seen(self.ends, {**active, **newest}, largest, tuple(facts))
+
+    def _list_first(self) -> Iterator[object]:
+        for _, _, path in self._new:
+            with suppress(FileNotFoundError), self._open(path) as parquet:
+                for batch in parquet.iter_batches(FIRST_TIMES, columns=[self._field]):
+                    yield from list_first(batch.column(0), self._field, self._form)
+
+    @contextmanager
+    def _open(self, path: LogPath) -> Iterator[pq.ParquetFile]:
+        with open_parquet(path, may_be_gone=True) as parquet:
+            if self._field not in parquet.schema_arrow.names:
+                raise Rejected(f"{path} has no column {self._field}")
+            if self._kind is None:
+                self._kind = find_kind(
+                    parquet.schema_arrow.field(self._field).type, self._form.unit
+                )
+            yield parquet
+
+    def _read(self, path: LogPath) -> _FileTimes:
+        found = _FileTimes()
+        with suppress(FileNotFoundError), self._open(path) as parquet:
+            found.largest = self._find_in_statistics(parquet)
+            if found.largest is not None:
+                found.newest = "time"
+                return found
+            for batch in parquet.iter_batches(columns=[self._field]):
+                read = convert_times(batch.column(0), self._field, self._form)
+                found.take(batch.column(0), read, self._form)
+        return found
+
+    def _report(self, path: LogPath, found: _FileTimes) -> None:
+        self.without_time += found.left_out.pop(None, 0)
+        for kind, count in found.left_out.items():
+            self.unusable += count
+            log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
+        if found.nulls and not self.null_times:
+            rows = pluralize(found.nulls, "row")
+            log.warning(NULL_WARNING, path, f"{self._field!r} is null in {rows}")
+        self.null_times += found.nulls
+        if found.twice and not self.twice:
+            log.warning(TWICE_WARNING, path)
+        self.twice += found.twice
+
+    def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:
+        """Return the largest time, or `None` if the rows have to be read."""
+        kind = parquet.schema_arrow.field(self._field).type
+        is_timestamp = pa.types.is_timestamp(kind)
+        is_scaled = self._form.format is None and self._form.unit != "d"
+        if not is_timestamp and not (kind == pa.int64() and is_scaled):
+            return None
+        if is_timestamp and self._form.find_zone(self._field, kind.tz) is not None:
+            return None  # the clock of the zone may have been put back
+        if count_nulls(parquet, self._field) != 0:
+            return None  # the newest row may have no time
+        span = read_span(parquet, self._field)
+        if span is None:
+            return None
+        ends = [span.least, span.largest]
+        if not is_timestamp:
+            ends = [*map(self._form.scale_to_ms, ends)]
+        bounds = self._form.bounds or ANY_TIME
+        return ends[-1] if all(each in bounds for each in ends) else None
+
+
+@dataclass(slots=True)
+class _FileTimes:
+    """The largest time of a file, and the rows that do not count, by kind.
+
+    `newest` is what the last row has, other than a time that stands for none.
+    """
+
+    largest: int | None = None
+    newest: Literal["time", "null", "unusable"] | None = None
+    left_out: Counter[str | None] = field(default_factory=Counter)
+    nulls: int = 0
+    twice: int = 0
+
+    def take(self, values: pa.Array, read: ArrowTimes, form: TimeForm) -> None:
+        if read.left_out:
+            self.left_out.update(read.left_out)
+            self.newest = "unusable"
+        self.nulls += values.null_count
+        self.twice += pc.sum(pc.not_equal(read.times, read.second)).as_py() or 0
+        bounds = form.bounds or ANY_TIME
+        are_null = values.is_null().to_pylist()
+        for time, is_null in zip(read.times.to_pylist(), are_null, strict=True):
+            if is_null:
+                self.newest = "null"
+            elif time is None:  # a skipped hour
+                continue
+            elif time in bounds:
+                self.newest = "time"
+                self.largest = time if self.largest is None else max(time, self.largest)
+            else:
+                kind = form.describe_outside(time)
+                self.left_out[kind] += 1
+                if kind is not None:
+                    self.newest = "unusable"
+
+
+class _Segment:
+    __slots__ = ("_directory", "_last", "end")
+
+    def __init__(self, directory: SegmentDirectory) -> None:
+        self._directory = directory
+        self._last: tuple[object, ...] = ()
+        self.end = 0
+
+    def find_new_files(self) -> list[tuple[int, LogPath]]:
+        """Return the first offset and the path of each."""
+        files: list[tuple[int, LogPath]] = []
+        for starts, new in self._directory.list_changes():
+            self._find_end(starts)
+            files = [(starts[name], self._directory.path / name) for name in new]
+        return files
+
+    def _find_end(self, starts: dict[str, int]) -> None:
+        if not starts:
+            self._last, self.end = (), 0
+            return
+        name = max(starts, key=starts.__getitem__)
+        last = (name, self._directory.identify(name))
+        if last != self._last:
+            with open_parquet(self._directory.path / name, may_be_gone=True) as file:
+                self.end = starts[name] + file.metadata.num_rows
+            self._last = last

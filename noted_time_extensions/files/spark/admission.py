@@ -1,0 +1,174 @@
+"""Counts, limits and divides the unread rows of a log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from noted_time import Rejected
+from noted_time.extending import Version
+from noted_time_extensions.files.spark.forms import ColumnForms, SliceForm
+from noted_time_extensions.files.spark.log_files import FilesBySegment, LogFile
+
+ROWS_WORTH_A_TASK = 50_000  # starting a Python task costs about 10 ms
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows `first` to `last` (exclusive) of one file; of an object, of its planned `version`.
+
+    `form` says how their event times are read.
+    """
+
+    path: str
+    first: int
+    last: int
+    version: Version | None = None
+    form: SliceForm | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The files of each segment, and the offset where its unread rows start."""
+
+    files: FilesBySegment
+    start: Mapping[int, int]
+
+    def count_rows(self) -> dict[int, int]:
+        return {s: _count_rows(run, self.start.get(s, 0)) for s, run in self.files.items()}
+
+    def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
+        return {
+            s: advance_offset(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()
+        }
+
+    def limit_to_cut(self, cut: Mapping[int, int]) -> Unread:
+        start = self.start
+        files = {
+            s: select_below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()
+        }
+        return Unread(files, start)
+
+
+def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
+    """Return the files below a cut; unused offsets at its end become an empty file."""
+    below = files[: bisect_left(files, cut, key=attrgetter("start"))]
+    if below and below[-1].end > cut:
+        return [*below[:-1], replace(below[-1], end=cut)]
+    if len(below) < len(files):
+        below.append(replace(files[len(below)], start=cut, end=cut))
+    return below
+
+
+def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
+    """Divide `limit` rows over the segments in proportion to their available rows.
+
+    >>> compute_shares({0: 300, 1: 100}, 100)
+    {0: 75, 1: 25}
+    >>> compute_shares({0: 1, 1: 1, 2: 1}, 2)
+    {0: 1, 1: 1, 2: 0}
+    """
+    total = sum(rows.values())
+    if total <= limit:
+        return dict(rows)
+    shares, before, passed = {}, 0, 0
+    for segment, available in rows.items():
+        passed += available
+        upto = -(-passed * limit // total)
+        shares[segment] = upto - before
+        before = upto
+    return shares
+
+
+def find_slices(
+    files: Sequence[LogFile], start: int, end: int | None, segment: int, forms: ColumnForms
+) -> Iterator[Slice]:
+    for file in select_unread(files, start):
+        last = file.end if end is None else min(file.end, end)
+        first = max(file.start, start)
+        if first < last:
+            part = Slice(
+                str(file.path), first - file.start, last - file.start, version=file.version
+            )
+            yield from divide_by_form(file, segment, part, forms)
+
+
+def divide_by_form(file: LogFile, segment: int, part: Slice, forms: ColumnForms) -> Iterator[Slice]:
+    """Yield the rows of a slice of a file, divided where the form of their event times changes."""
+    for first, end, form in forms.list_spans(
+        segment, file.start + part.first, file.start + part.last
+    ):
+        yield replace(part, first=first - file.start, last=end - file.start, form=form)
+
+
+def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
+    """Return the offset after the first `rows` rows at or above `start`.
+
+    Unused offsets are read with the row before them, once the next file shows their end.
+    """
+    end = start
+    for file in select_unread(files, start):
+        if rows == 0:
+            return max(end, file.start)
+        first = max(file.start, start)
+        end = min(file.end, first + rows)
+        rows -= end - first
+        if end < file.end:
+            return end
+    return end
+
+
+def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
+    """Raise `Rejected` if unread rows were deleted; a log read from 0 may start anywhere."""
+    last = files[-1].end if files else start
+    if start > 0:
+        check_begins(files, start)
+    if last < max(start, end):
+        why = f"the segment ends at {last}" if files else "no file of the segment has them"
+        raise Rejected(f"offsets {last} to {max(start, end)} are missing: {why}")
+
+
+def check_begins(files: Sequence[LogFile], start: int) -> None:
+    first = files[0].start if files else start
+    if start < first:
+        raise Rejected(f"offsets {start} to {first} are missing: before {files[0].path.name}")
+
+
+def _count_rows(files: Sequence[LogFile], start: int) -> int:
+    return sum(each.end - max(each.start, start) for each in select_unread(files, start))
+
+
+def select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
+    """Return the files with rows at or above an offset."""
+    return files[bisect_right(files, start, key=attrgetter("end")) :]
+
+
+def divide_into_tasks(
+    work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK
+) -> list[list[Slice]]:
+    """Divide slices into equal tasks, at most one per core.
+
+    >>> [[(each.path, each.first, each.last) for each in task] for task in
+    ...  divide_into_tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]
+    [[('a', 0, 20)], [('a', 20, 30), ('b', 0, 10)]]
+    """
+    total = sum(each.rows for each in work)
+    count = max(1, min(cores, total // least))
+    dealt: list[list[Slice]] = [[] for _ in range(count)]
+    passed = 0
+    for each in work:
+        first = each.first
+        while first < each.last:
+            task = passed * count // total
+            upto = -(-(task + 1) * total // count)
+            last = min(each.last, first + upto - passed)
+            dealt[task].append(replace(each, first=first, last=last))
+            passed += last - first
+            first = last
+    return [task for task in dealt if task]

@@ -1,0 +1,33 @@
+"""The release of Spark that the parts of file logs need."""
+
+import pyspark
+import pytest
+
+from noted_time_extensions import files
+from noted_time_extensions.files.spark.releases import (
+    ALTERNATIVE_CALLS,
+    NEEDED_RELEASES,
+    require_release,
+)
+from spark_integration.session.versions import UNIVERSAL_CALL, SparkTooOld
+
+
+@pytest.mark.parametrize("name", NEEDED_RELEASES)
+def test_missing_part_of_a_spark_names_the_alternative(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The import fails with the release that the part needs."""
+    monkeypatch.setattr(pyspark, "__version__", "4.1.4")
+
+    with pytest.raises(SparkTooOld) as refused:
+        getattr(files, name)
+
+    needs = f"{name} needs PySpark 4.2 or newer, and 4.1.4 runs here; with this one, "
+    assert str(refused.value) == needs + ALTERNATIVE_CALLS.get(name, UNIVERSAL_CALL)
+
+
+def test_options_of_older_spark_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+
+    for name in ("Batches", "Columns", "ReadRange"):
+        require_release(name)

@@ -1,1 +1,0 @@
-"""Derived streams: a query's output as a stream for other queries."""

@@ -1,1 +1,0 @@
-"""The file log, for its writers and observers. Needs pyarrow."""
