@@ -12,7 +12,10 @@ IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 """The tests of Kafka that start programs in Java, a third of the time of all tests of Kafka."""
 
 OBSERVED = (
-    *(f"tests/kafka/test_{name}.py" for name in ("resolved", "hidden_records", "looks")),
+    *(
+        f"tests/kafka/test_{name}.py"
+        for name in ("resolved", "hidden_records", "looks", "topics", "fields", "passed_records")
+    ),
     "tests/kafka/test_relay.py",
     "tests/kafka/test_commands.py",
     "tests/kafka/test_transcripts.py",
