@@ -22,7 +22,6 @@ from noted_time_cli.observers.noting import (
     Skew,
     SkippedRecords,
 )
-from noted_time_cli.observers.schema_options import SchemaOptions
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -71,7 +70,6 @@ __all__ = [
     "NotingIngestion",
     "NullOption",
     "ObservedTopic",
-    "SchemaOptions",
     "Skew",
     "SkippedRecords",
     "Stream",

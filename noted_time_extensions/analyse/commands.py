@@ -16,7 +16,6 @@ from noted_time_cli.extending import (
     Config,
     Ignore,
     LogRoot,
-    SchemaOptions,
     Stream,
     TopicArgument,
     WrittenTimes,
@@ -29,6 +28,7 @@ from noted_time_cli.extending import (
     say,
 )
 from noted_time_extensions.analyse.reading.columns import FileColumns, FileOrder, StreamToJudge
+from noted_time_extensions.observe.extending import SchemaOptions
 
 if TYPE_CHECKING:
     from noted_time_extensions.analyse.reading.rows import Rows

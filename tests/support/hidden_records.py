@@ -14,9 +14,9 @@ IDLE_MS = 60_000
 
 
 class HiddenRecord(NamedTuple):
-    """What a stream showed while its log had a hidden record.
+    """The answers about a stream whose log had a hidden record.
 
-    `explained` has the answers of `explain`, and `facts` those of the observer.
+    `explained` has the answers of `explain`, and `facts` the facts that the observer reported.
     """
 
     before: int

@@ -169,7 +169,6 @@ FACES = (
 FEATURES = (
     "noted_time_extensions",
     "noted_time.filelog",
-    "noted_time.observing.resolved",
     "writer_client.files",
     "writer_client.kafka",
     "spark_integration.derived",

@@ -36,16 +36,28 @@ for package in {packages}:
 
 CALL = "from noted_time_cli.app import app; app(prog_name='noted-time')"
 
+NEEDED = re.compile(r"^- \*\*Of other extensions\*\* it needs (.*?)[.,]", re.MULTILINE)
+"""The line of a README that names the extensions that its own one imports."""
+
 TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
+def list_needed(extension: str) -> list[str]:
+    """Return the extensions that the README says the extension needs."""
+    readme = ROOT / "noted_time_extensions" / extension / "README.md"
+    (needed,) = NEEDED.findall(readme.read_text())
+    return re.findall(r"`(\w+)`", needed)
+
+
 def copy_without(directory: Path, extension: str) -> None:
-    """Copy the packages, but not one extension, or none of them for "*"."""
+    """Copy the packages, but not an extension and its users, or no extension at all for "*"."""
     for package in (*PACKAGES, "migrations"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / package, directory / package, ignore=ignored)
-    for folder in directory.glob(f"noted_time_extensions/{extension}"):
-        shutil.rmtree(folder)
+    removed = {extension, *(name for name in EXTENSIONS if extension in list_needed(name))}
+    for name in removed:
+        for folder in directory.glob(f"noted_time_extensions/{name}"):
+            shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("extension", ["*", *EXTENSIONS])
@@ -143,5 +155,5 @@ def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path:
     assert built.returncode == 0
     assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
     assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
-    assert version.stdout.endswith("extensions analyse, latest, tables\n")
+    assert version.stdout.endswith("extensions analyse, latest, observe, tables\n")
     assert "noted_time_extensions.latest" not in sys.modules

@@ -1,9 +1,9 @@
-"""Messages of changefeeds that resolve a time, and those that do not."""
+"""Messages of changefeeds, with and without a resolved time."""
 
 import pytest
 
 from noted_time import Rejected
-from noted_time.observing.resolved import read_resolved_time
+from noted_time_extensions.observe.changefeed import read_resolved_time
 
 
 @pytest.mark.parametrize(

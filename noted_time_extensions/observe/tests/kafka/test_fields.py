@@ -9,13 +9,14 @@ from confluent_kafka import Message
 from noted_time import NotedTimeError, NotObservable, Recreated, Unreachable
 from noted_time.kafka import Topic
 from noted_time.observing import Nulls, TimeForm
+from noted_time_extensions.observe import KafkaFields
+from noted_time_extensions.observe.event_times import get_timestamp
+from noted_time_extensions.observe.fields import Start
 from tests.kafka.conftest import Flights
 from tests.support.busy_topic import BUSY_TIME, BUSY_TOPIC, observe_busy_topic
 from tests.support.transactions import begin_transaction
 from tools.trials.waiting import wait_until
-from writer_client import EventTimeNoter, KafkaFields, Seen, WriterClient
-from writer_client.kafka.event_times import get_timestamp
-from writer_client.kafka.fields import Start
+from writer_client import EventTimeNoter, Seen, WriterClient
 
 pytestmark = pytest.mark.acceptance
 
@@ -101,6 +102,8 @@ def read_minutes(message: Message) -> int | None:
     return None if message.value() == b"none" else int(message.value() or b"") * 60_000
 
 
+READ_MINUTES = "noted_time_extensions.observe.tests.kafka.test_fields:read_minutes"
+
 UNUSABLE = ["no JSON", "[1]", "{}", '{"at": true}', '{"at": "noon"}']
 UNUSABLE += [f'{{"at": {BUSY_TIME}}}']
 UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at": 1}}']
@@ -143,7 +146,7 @@ def test_null_time_is_activity_and_a_null_above_it_is_none(flights: Flights, nul
         ("a.from", ['{"a": 9}', '{"a": {"from": 3}, "from": 8}'], 3, 1),
         ("a.at", ['{"a": [{}]}', '{"a": [{"at": 3}, {"at": [8, 5]}, {}]}', '{"a": []}'], 8, 1),
         ("at", ['[{"at": 3}, {"at": 8}]', '[{"at": 5}, {"at": "noon"}]', "[]"], 8, 1),
-        ("tests.kafka.test_fields:read_minutes", ["2", "two", "none"], 120_000, 1),
+        (READ_MINUTES, ["2", "two", "none"], 120_000, 1),
     ],
 )
 def test_times_are_read_from_records(  # noqa: PLR0913 - a table

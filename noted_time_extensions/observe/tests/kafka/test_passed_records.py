@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 
 from noted_time.values import LogFact
+from noted_time_extensions.observe import KafkaFields, KafkaResolved
+from noted_time_extensions.observe.event_times import TimeOf, get_timestamp
 from tests.kafka.conftest import Flights
 from tests.support.hidden_records import (
     NINE,
@@ -15,8 +17,6 @@ from tests.support.hidden_records import (
 )
 from tests.support.transactions import begin_transaction
 from tools.trials.waiting import wait_until
-from writer_client import KafkaFields, KafkaResolved
-from writer_client.kafka.event_times import TimeOf, get_timestamp
 
 pytestmark = pytest.mark.acceptance
 

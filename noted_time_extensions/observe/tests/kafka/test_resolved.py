@@ -6,10 +6,11 @@ from functools import partial
 
 import pytest
 
+from noted_time_extensions.observe import KafkaResolved
+from noted_time_extensions.observe.fields import AHEAD_MS
 from tests.kafka.conftest import Flights
 from tools.trials.kafka import Record
-from writer_client import EventTimeNoter, KafkaResolved, WriterClient
-from writer_client.kafka.fields import AHEAD_MS
+from writer_client import EventTimeNoter, WriterClient
 from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
