@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.observing import Look, NewestTimes, Outcome, SegmentClocks, Stamp
+from noted_time.observing import IngestionNotes, NewestTimes, Outcome, SegmentClocks, Stamp
 from noted_time.values import Note, Rejected
 from tests.core.test_open_transactions import DELAY, LATER, Partition
 
@@ -68,10 +68,10 @@ class Log:
 @given(happenings, st.sampled_from([0, 7]))
 def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: int) -> None:
     """The log grows and the clock advances before and between the two readings."""
-    log, look, uncovered = Log(iter(course)), Look(10, 20, skew_ms), []
+    log, ingestion, uncovered = Log(iter(course)), IngestionNotes(10, 20, skew_ms), []
     while not log.over:
         now = log.clock()
-        note = look.due(now, log.read_ends())
+        note = ingestion.due(now, log.read_ends())
         uncovered += [note] if note is not None and not log.is_covered(note) else []
 
     assert uncovered == []
@@ -80,10 +80,10 @@ def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: in
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
 def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]]) -> None:
     """If the clock steps back, a change is noted once the clock has caught up."""
-    look, end, notes = Look(10, 20), 0, []
+    ingestion, end, notes = IngestionNotes(10, 20), 0, []
     for now, appends in readings:
         end += appends
-        notes.append(look.due(now, {0: end}))
+        notes.append(ingestion.due(now, {0: end}))
     found = [(note.time, note.position.get(0, 0)) for note in notes if note is not None]
 
     assert found == sorted(found)
@@ -103,8 +103,8 @@ def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]
 )
 def test_look_is_noted(looks: list[tuple[int, int]], noted: list[tuple[int, int]]) -> None:
     """Each has its time and an end. A segment that ends at 0 counts as missing."""
-    look = Look(poll_ms=10, max_lag_ms=30)
-    found = (look.due(now, {0: end}) for now, end in looks)
+    ingestion = IngestionNotes(poll_ms=10, max_lag_ms=30)
+    found = (ingestion.due(now, {0: end}) for now, end in looks)
 
     assert [note for note in found if note is not None] == [
         Note("ingestion", now, {0: end} if end else {}, "ingestion") for now, end in noted
@@ -113,12 +113,12 @@ def test_look_is_noted(looks: list[tuple[int, int]], noted: list[tuple[int, int]
 
 @pytest.mark.parametrize("after", [{0: 5, 7: 2}, {0: 5}])
 def test_decreasing_end_is_refused_by_segment(after: dict[int, int]) -> None:
-    look = Look(10, 30)
-    look.due(100, {0: 5, 7: 1})
-    look.due(50, {0: 5, 7: 3})
+    ingestion = IngestionNotes(10, 30)
+    ingestion.due(100, {0: 5, 7: 1})
+    ingestion.due(50, {0: 5, 7: 3})
 
     with pytest.raises(Rejected, match=r"the log was .*: segment 7 ends at \d and ended at 3"):
-        look.due(101, after)
+        ingestion.due(101, after)
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_decreasing_end_is_refused_by_segment(after: dict[int, int]) -> None:
 )
 def test_invalid_delays_and_times_are_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Rejected, match=sentence):
-        Look(**{"poll_ms": 1000, "max_lag_ms": 1000, **options})
+        IngestionNotes(**{"poll_ms": 1000, "max_lag_ms": 1000, **options})
 
 
 def test_the_skew_is_taken_off() -> None:
-    note = Look(10, 30, skew_ms=50).due(100, {0: 1})
+    note = IngestionNotes(10, 30, skew_ms=50).due(100, {0: 1})
 
     assert note == Note("ingestion", 50, {0: 1}, "ingestion")
 
