@@ -157,6 +157,8 @@ def count_names(path: Path, odd: list[str], long: list[str], constants: list[str
                 odd.append(f"{path}:{node.lineno}: {node.name}")
             if len(node.name) > LONG_NAME:
                 long.append(f"{path}:{node.lineno}: {node.name}")
+    if path.name == "plug.py":  # its constants have the names that the core asks for
+        return functions
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             for target in ast.walk(statement):

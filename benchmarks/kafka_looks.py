@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.records import BATCH_RECORDS, CONSUMER_SETTINGS
-from writer_client import KafkaEnds, KafkaFields, KafkaTimes
+from noted_time_extensions.observe import KafkaFields
+from writer_client import KafkaEnds, KafkaTimes
 
 if TYPE_CHECKING:
     from tools.trials.kafka import Broker

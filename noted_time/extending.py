@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noted_time.coding import convert_from_json
+from noted_time.deadlines import call_in_thread
 from noted_time.extensions import Command, Scheme
-from noted_time.extras import import_lazily, require_extra
+from noted_time.extras import import_lazily, load_function, require_extra
 from noted_time.installation import name_program
 from noted_time.observing import (
     ANY_TIME,
@@ -43,6 +44,7 @@ from noted_time.values import (
     HOUR_MS,
     INGESTION_NAME,
     LARGEST_TIME,
+    LEAST_TIME,
     MAX_INT64,
     MIN_INT64,
     NAME_PATTERN,
@@ -58,6 +60,7 @@ from noted_time.values import (
     LateReport,
     LateRows,
     LocalSpan,
+    LogFact,
     NotedTimeError,
     NotObservable,
     Rejected,
@@ -72,6 +75,7 @@ from noted_time.values import (
     floor_time,
     format_duration,
     format_gap,
+    format_line,
     format_time,
     group_late_rows,
     join_into,
@@ -160,6 +164,7 @@ __all__ = [
     "IN_MS",
     "LABEL_LENGTH",
     "LARGEST_TIME",
+    "LEAST_TIME",
     "MAX_INT64",
     "MIN_INT64",
     "NAME_PATTERN",
@@ -192,6 +197,7 @@ __all__ = [
     "LateRows",
     "LedgerPage",
     "LocalSpan",
+    "LogFact",
     "LogPath",
     "LogStore",
     "Names",
@@ -226,6 +232,7 @@ __all__ = [
     "WholeFrom",
     "WriterPromise",
     "build_time_form",
+    "call_in_thread",
     "check_least",
     "choose_domain",
     "combine_whole",
@@ -244,6 +251,7 @@ __all__ = [
     "floor_time",
     "format_duration",
     "format_gap",
+    "format_line",
     "format_time",
     "group_late_rows",
     "group_rows",
@@ -251,6 +259,7 @@ __all__ = [
     "join_into",
     "join_names",
     "list_local_spans",
+    "load_function",
     "name_noted_topic",
     "name_program",
     "name_source",

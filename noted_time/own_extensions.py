@@ -11,6 +11,9 @@ OWN_NAMES: Mapping[str, str] = {
     "doctor --log": "files",
     "iceberg:": "tables",
     "observe log": "files",
+    "observe kafka field": "observe",
+    "observe kafka read-timestamp": "observe",
+    "observe kafka resolved": "observe",
 }
 """The extension of each command and check, and of each scheme with its colon."""
 
@@ -29,5 +32,8 @@ MOVED_NAMES: Mapping[str, str] = {
     "writer_client.LogEnds": "noted_time_extensions.files.LogEnds",
     "writer_client.LogTimes": "noted_time_extensions.files.LogTimes",
     "writer_client.SegmentLogWriter": "noted_time_extensions.files.SegmentLogWriter",
+    "writer_client.KafkaFields": "noted_time_extensions.observe.KafkaFields",
+    "writer_client.KafkaResolved": "noted_time_extensions.observe.KafkaResolved",
+    "writer_client.registered_time": "noted_time_extensions.observe.registered_time",
 }
 """Where a name is that was in the core before."""

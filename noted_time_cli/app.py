@@ -21,7 +21,7 @@ from noted_time_cli.client import (
     writers,
 )
 from noted_time_cli.doctor.command import doctor
-from noted_time_cli.observers import kafka, observer_commands
+from noted_time_cli.observers import kafka
 from noted_time_cli.server import serving, tokens
 from noted_time_cli.terminal.groups import CommandGroup
 from noted_time_cli.terminal.output import echo
@@ -38,12 +38,6 @@ app = typer.Typer(
 observe = typer.Typer(
     name="observe", no_args_is_help=True, help="Note time for a log whose writers do not note."
 )
-for observer in (
-    observer_commands.read_timestamp,
-    observer_commands.field,
-    observer_commands.resolved,
-):
-    kafka.app.command()(observer)
 observe.add_typer(kafka.app, cls=CommandGroup)
 RUN_PANEL, CALL_PANEL, EXAMPLES_PANEL = "Run a controller", "Call a controller", "Look at examples"
 WRITE_PANEL, READ_PANEL = "Write to a stream", "Read a stream"

@@ -14,7 +14,6 @@ from noted_time_cli.observers.noting import (
     MAX_LAG_MS,
     Delay,
     Idle,
-    Looks,
     MaxLag,
     Noter,
     Noting,
@@ -23,7 +22,6 @@ from noted_time_cli.observers.noting import (
     Skew,
     SkippedRecords,
 )
-from noted_time_cli.observers.schema_options import SchemaOptions
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -60,7 +58,6 @@ __all__ = [
     "DomainOption",
     "Finding",
     "Idle",
-    "Looks",
     "LooksFactory",
     "MaxLag",
     "Names",
@@ -69,7 +66,6 @@ __all__ = [
     "NotingIngestion",
     "NullOption",
     "ObservedTopic",
-    "SchemaOptions",
     "Skew",
     "SkippedRecords",
     "Stream",

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from writer_client.kafka.ends import KafkaEnds as KafkaEnds
     from writer_client.kafka.ends import KafkaTimes as KafkaTimes
     from writer_client.kafka.ends import TopicEnds as TopicEnds
-    from writer_client.kafka.fields import KafkaFields as KafkaFields
     from writer_client.kafka.producer import KafkaNotedProducer as KafkaNotedProducer
-    from writer_client.kafka.registry import registered_time as registered_time
-    from writer_client.kafka.resolved import KafkaResolved as KafkaResolved
     from writer_client.observer import EventTimeNoter as EventTimeNoter
     from writer_client.observer import IngestionNoter as IngestionNoter
     from writer_client.sending.delivery import DeliveryTracker as DeliveryTracker
@@ -34,15 +31,12 @@ LAZY_IMPORTS = {
     "Flushed": ("writer_client.sending.posting", ""),
     "IngestionNoter": ("writer_client.observer", ""),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),
-    "KafkaFields": ("writer_client.kafka.fields", "kafka"),
     "KafkaNotedProducer": ("writer_client.kafka.producer", "kafka"),
-    "KafkaResolved": ("writer_client.kafka.resolved", "kafka"),
     "KafkaTimes": ("writer_client.kafka.ends", "kafka"),
     "Pace": ("writer_client.sending.posting", ""),
     "Seen": ("noted_time.observing", ""),
     "TopicEnds": ("writer_client.kafka.ends", "kafka"),
     "WriterClient": ("writer_client.client", ""),
-    "registered_time": ("writer_client.kafka.registry", "registry"),
 }  # name → module, extra
 
 __all__ = list(LAZY_IMPORTS)

@@ -11,37 +11,21 @@ from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
     from writer_client.at_exit import EXIT_WAIT_S
-    from writer_client.kafka.event_times import (
-        NullParent,
-        TimeOf,
-        get_timestamp,
-        make_time_getter,
-        make_values_getter,
-    )
+    from writer_client.kafka.ends import CLOCK_AHEAD_MS, TopicPoller
     from writer_client.sending.answers import FoundPosition
     from writer_client.sending.clock import unix_ms
+    from writer_client.sending.vouched import LateHours
 
 LAZY_IMPORTS = {
+    "CLOCK_AHEAD_MS": ("writer_client.kafka.ends", "kafka"),
     "EXIT_WAIT_S": ("writer_client.at_exit", ""),
     "FoundPosition": ("writer_client.sending.answers", ""),
-    "NullParent": ("writer_client.kafka.event_times", "kafka"),
-    "TimeOf": ("writer_client.kafka.event_times", "kafka"),
-    "get_timestamp": ("writer_client.kafka.event_times", "kafka"),
-    "make_time_getter": ("writer_client.kafka.event_times", "kafka"),
-    "make_values_getter": ("writer_client.kafka.event_times", "kafka"),
+    "LateHours": ("writer_client.sending.vouched", ""),
+    "TopicPoller": ("writer_client.kafka.ends", "kafka"),
     "unix_ms": ("writer_client.sending.clock", ""),
 }
 
-__all__ = [
-    "EXIT_WAIT_S",
-    "FoundPosition",
-    "NullParent",
-    "TimeOf",
-    "get_timestamp",
-    "make_time_getter",
-    "make_values_getter",
-    "unix_ms",
-]
+__all__ = ["CLOCK_AHEAD_MS", "EXIT_WAIT_S", "FoundPosition", "LateHours", "TopicPoller", "unix_ms"]
 
 
 def __getattr__(name: str) -> object:

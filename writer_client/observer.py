@@ -9,7 +9,14 @@ from collections.abc import Callable
 
 from noted_time.client.polling import PollingLoop
 from noted_time.installation import name_program
-from noted_time.observing import LEAST_POLL_MS, GrowingEnds, Look, Outcome, Seen, SegmentClocks
+from noted_time.observing import (
+    LEAST_POLL_MS,
+    GrowingEnds,
+    IngestionNotes,
+    Outcome,
+    Seen,
+    SegmentClocks,
+)
 from noted_time.values import (
     INGESTION_NAME,
     LARGEST_TIME,
@@ -168,15 +175,15 @@ class IngestionNoter(Observer):
         skew_ms: int = 0,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        self._step = Look(poll_ms, max_lag_ms, skew_ms, domain=domain)
-        super().__init__(client, ends, poll_ms, self._step.silence_ms(), self._step.ends)
+        self._notes = IngestionNotes(poll_ms, max_lag_ms, skew_ms, domain=domain)
+        super().__init__(client, ends, poll_ms, self._notes.silence_ms(), self._notes.ends)
         self._clock = clock
 
     def _look(self) -> None:
         now = self._clock()
         seen = _call_look(self._looks)
         self.client.report_facts(seen.because)
-        note = self._step.due(now, seen.ends)
+        note = self._notes.due(now, seen.ends)
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1

@@ -25,8 +25,8 @@ from controller.store.records import (
     ReaderRecord,
     StoredMembership,
     StoredScale,
-    StreamChanges,
     StreamRecord,
+    StreamRecordChanges,
 )
 from noted_time.answers import EntryAnswer
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MarkHistory, MissingWriters
@@ -352,7 +352,7 @@ class StreamState:
             draft.batch.drop(LateRecord, self.id, domain, *place)
 
     def keep_known_from(self, draft: Draft) -> None:
-        known_from: StreamChanges = {
+        known_from: StreamRecordChanges = {
             "ledger_from_time": _collect_known_from(self.missing, "known_from"),
             "late_from_time": _collect_known_from(self.late_reports, "known_from"),
             "late_seen_from_served_ms": _collect_known_from(
@@ -385,7 +385,7 @@ class StreamState:
         if lowers != self.record.forgotten_lowers:
             self.rewrite(draft, forgotten_lowers=lowers)
 
-    def rewrite(self, draft: Draft, **changes: Unpack[StreamChanges]) -> None:
+    def rewrite(self, draft: Draft, **changes: Unpack[StreamRecordChanges]) -> None:
         self.record = replace(self.record, **changes)
         draft.batch.put(self.record)
 

@@ -94,7 +94,7 @@ class StreamRecord(Record, frozen=True):
     event_time_forms: Mapping[str, tuple[StatedForm, ...]] = {}
 
 
-class StreamChanges(TypedDict, total=False):
+class StreamRecordChanges(TypedDict, total=False):
     """Changed fields of a stream's record, which a test compares with its fields."""
 
     settings: StreamSettings

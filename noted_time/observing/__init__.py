@@ -1,7 +1,7 @@
 """Derives times from the state of a log."""
 
 from noted_time.observing.event_time_forms import build_time_form, describe_form
-from noted_time.observing.ingestion import LEAST_POLL_MS, GrowingEnds, Look
+from noted_time.observing.ingestion import LEAST_POLL_MS, GrowingEnds, IngestionNotes
 from noted_time.observing.newest_times import NewestTimes, Stamp
 from noted_time.observing.open_transactions import OpenTransactions
 from noted_time.observing.passed_over import Nulls, PassedOver, Passes

@@ -39,16 +39,16 @@ class GrowingEnds:
 
 
 @dataclass(slots=True)
-class Look:
+class IngestionNotes:
     """Computes the notes of a process that polls a log every `poll_ms`.
 
     `skew_ms` is subtracted, as the clock may be ahead of others.
 
-    >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
-    >>> note = look.due(5000, {0: 12})
+    >>> notes = IngestionNotes(poll_ms=1000, max_lag_ms=10_000)
+    >>> note = notes.due(5000, {0: 12})
     >>> note.time, note.position
     (5000, {0: 12})
-    >>> look.due(6000, {0: 12}) is None, look.due(7000, {0: 13}).position
+    >>> notes.due(6000, {0: 12}) is None, notes.due(7000, {0: 13}).position
     (True, {0: 13})
     """
 

@@ -14,7 +14,6 @@ from noted_time_cli.extending import (
     AsJson,
     Bootstrap,
     Config,
-    SchemaOptions,
     Stream,
     TopicArgument,
     WrittenTimes,
@@ -28,6 +27,7 @@ from noted_time_cli.extending import (
 )
 from noted_time_extensions.analyse.reading.columns import FileColumns, FileOrder, StreamToJudge
 from noted_time_extensions.files.extending import Ignore, LogRoot
+from noted_time_extensions.observe.extending import SchemaOptions
 
 if TYPE_CHECKING:
     from noted_time_extensions.analyse.reading.rows import Rows

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.observing import Look, NewestTimes, Outcome, SegmentClocks, Stamp
-from noted_time.observing.resolved import read_resolved_time
+from noted_time.observing import IngestionNotes, NewestTimes, Outcome, SegmentClocks, Stamp
 from noted_time.values import Note, Rejected
 from tests.core.test_open_transactions import DELAY, LATER, Partition
 
@@ -69,10 +68,10 @@ class Log:
 @given(happenings, st.sampled_from([0, 7]))
 def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: int) -> None:
     """The log grows and the clock advances before and between the two readings."""
-    log, look, uncovered = Log(iter(course)), Look(10, 20, skew_ms), []
+    log, ingestion, uncovered = Log(iter(course)), IngestionNotes(10, 20, skew_ms), []
     while not log.over:
         now = log.clock()
-        note = look.due(now, log.read_ends())
+        note = ingestion.due(now, log.read_ends())
         uncovered += [note] if note is not None and not log.is_covered(note) else []
 
     assert uncovered == []
@@ -81,10 +80,10 @@ def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: in
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
 def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]]) -> None:
     """If the clock steps back, a change is noted once the clock has caught up."""
-    look, end, notes = Look(10, 20), 0, []
+    ingestion, end, notes = IngestionNotes(10, 20), 0, []
     for now, appends in readings:
         end += appends
-        notes.append(look.due(now, {0: end}))
+        notes.append(ingestion.due(now, {0: end}))
     found = [(note.time, note.position.get(0, 0)) for note in notes if note is not None]
 
     assert found == sorted(found)
@@ -104,8 +103,8 @@ def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]
 )
 def test_look_is_noted(looks: list[tuple[int, int]], noted: list[tuple[int, int]]) -> None:
     """Each has its time and an end. A segment that ends at 0 counts as missing."""
-    look = Look(poll_ms=10, max_lag_ms=30)
-    found = (look.due(now, {0: end}) for now, end in looks)
+    ingestion = IngestionNotes(poll_ms=10, max_lag_ms=30)
+    found = (ingestion.due(now, {0: end}) for now, end in looks)
 
     assert [note for note in found if note is not None] == [
         Note("ingestion", now, {0: end} if end else {}, "ingestion") for now, end in noted
@@ -114,12 +113,12 @@ def test_look_is_noted(looks: list[tuple[int, int]], noted: list[tuple[int, int]
 
 @pytest.mark.parametrize("after", [{0: 5, 7: 2}, {0: 5}])
 def test_decreasing_end_is_refused_by_segment(after: dict[int, int]) -> None:
-    look = Look(10, 30)
-    look.due(100, {0: 5, 7: 1})
-    look.due(50, {0: 5, 7: 3})
+    ingestion = IngestionNotes(10, 30)
+    ingestion.due(100, {0: 5, 7: 1})
+    ingestion.due(50, {0: 5, 7: 3})
 
     with pytest.raises(Rejected, match=r"the log was .*: segment 7 ends at \d and ended at 3"):
-        look.due(101, after)
+        ingestion.due(101, after)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +131,11 @@ def test_decreasing_end_is_refused_by_segment(after: dict[int, int]) -> None:
 )
 def test_invalid_delays_and_times_are_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Rejected, match=sentence):
-        Look(**{"poll_ms": 1000, "max_lag_ms": 1000, **options})
+        IngestionNotes(**{"poll_ms": 1000, "max_lag_ms": 1000, **options})
 
 
 def test_the_skew_is_taken_off() -> None:
-    note = Look(10, 30, skew_ms=50).due(100, {0: 1})
+    note = IngestionNotes(10, 30, skew_ms=50).due(100, {0: 1})
 
     assert note == Note("ingestion", 50, {0: 1}, "ingestion")
 
@@ -299,39 +298,3 @@ def test_future_record_counts_as_present() -> None:
     looks = [newest.take(ahead, {0: end}, now=now) for now, end in ((100, 1), (200, 1), (300, 2))]
     assert looks == [{0: 100}, {}, {0: 300}]
     assert newest.take({0: Stamp(950, 2)}, {0: 3}, now=1000) == {0: 950}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        (b"[1]", b'{"after":{"resolved":"1790000000123456789.0000000000"}}'),
-        (b"[1]", b'{"id":1,"resolved":"1790000000123456789.0000000000"}'),
-        (None, b'{"after":{"resolved":"1790000000123456789.0000000000"}}'),
-        (None, b'{"after":{"id":1}}'),
-        (b"[1]", None),
-        (None, b"\x00\x00\x00\x00\x07resolved"),
-    ],
-)
-def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
-    """Rows of a table with such a column, deletions, and Avro do not."""
-    assert read_resolved_time(key, value) is None
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b'{"resolved":1790000000123456789}',
-        b'{"resolved":"1790000000123"}',
-        b'{"resolved":"1790000000123456789.0000000000","also":1}',
-        b'{"resolved":"-1.0000000000"}',
-        b'{"resolved":null}',
-        b'["resolved"]',
-        b'{"resolved":',
-        b'{"resolved":' + b"[" * 100_000,
-        b'{"resolved":' + b"1" * 5_000 + b"}",
-    ],
-)
-def test_similar_message_is_not_a_resolved_time(value: bytes) -> None:
-    """Its time would be a guess."""
-    with pytest.raises(Rejected, match="is not a resolved record of CockroachDB"):
-        read_resolved_time(None, value)

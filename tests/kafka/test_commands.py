@@ -8,19 +8,7 @@ from tools.trials.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
-NOON = 1_357_041_600_000
 STREAM = {"domains": ["default", "ingestion"]}
-
-
-def test_known_unit_skips_no_record(flights: Flights) -> None:
-    """The thousand records that decide the unit are read again."""
-    flights.send(*((n % 2, f'{{"at": {NOON + n}}}', NOON) for n in range(1500)))
-    options = ["--field", "at", "--delay", "5s", "--from", "earliest", "--for", "0s"]
-    topic = (flights.broker.address, flights.topic)
-    Commands(flights.served.url)("observe", "kafka", "field", *topic, *options)
-
-    marks = [(mark["cut"], mark["lower"]) for mark in flights.list_marks()]
-    assert marks == [({"0": 750, "1": 750}, NOON + 1498 - 5000)]
 
 
 def test_second_observer_of_a_name_fences_the_first(flights: Flights) -> None:

@@ -16,7 +16,7 @@ from noted_time.kafka.connecting import Cluster, create_client, select_connectio
 from tools.trials.secured_kafka import PASSWORD, USER, SecuredBroker
 from tools.trials.tokens import make_token
 from tools.trials.waiting import wait_until
-from writer_client import KafkaFields
+from writer_client import KafkaTimes
 
 Config = dict[str, Any]
 BEARER = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
@@ -110,10 +110,10 @@ def test_tokens_are_renewed_in_the_background(secured: SecuredBroker) -> None:
 def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
     """There is an observer, and the consumer of a program."""
     config = {**secured.bearer, "oauth_cb": Tokens()}
-    read = KafkaFields(config, "flights", "at", start="earliest")
+    times = KafkaTimes(config, "flights")
     consumer = create_client(Consumer, {**config, "group.id": "tokens"})
 
-    assert read().newest == {0: 5}
+    assert times().newest == {0: 5}
     assert [*consumer.list_topics("flights", timeout=10).topics] == ["flights"]
     consumer.close()
 

@@ -15,8 +15,8 @@ from controller.store.records import (
     ReaderRecord,
     Record,
     StoredScale,
-    StreamChanges,
     StreamRecord,
+    StreamRecordChanges,
 )
 from noted_time import BacklogPolicy
 from noted_time.answers import EntryAnswer
@@ -228,6 +228,6 @@ def test_changes_have_the_fields_of_a_stream_record() -> None:
     hints = get_type_hints(StreamRecord)
     changed = {name: hints[name] for name in StreamRecord.__struct_fields__}
 
-    assert get_type_hints(StreamChanges) == {
+    assert get_type_hints(StreamRecordChanges) == {
         name: hint for name, hint in changed.items() if name not in {"id", "name"}
     }

@@ -12,7 +12,7 @@ IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 """The tests of Kafka that start programs in Java, a third of the time of all tests of Kafka."""
 
 OBSERVED = (
-    *(f"tests/kafka/test_{name}.py" for name in ("resolved", "hidden_records", "looks")),
+    *(f"tests/kafka/test_{name}.py" for name in ("hidden_records", "looks", "topics")),
     "tests/kafka/test_relay.py",
     "tests/kafka/test_commands.py",
     "tests/kafka/test_transcripts.py",
@@ -68,7 +68,8 @@ def find_group(nodeid: str) -> str:
             return file
         return "spark and kafka" if re.search("Broker|[.]broker", text) else "spark"
     if "kafka" in file:
-        observed = " observed" * (file in OBSERVED)
+        is_observed = file in OBSERVED or "/observe/tests/" in file
+        observed = " observed" * is_observed
         return "kafka and java" if file in IN_JAVA else f"kafka{observed}"
     waiting = ("tests/browser/", "tests/operations/")
     return file.split("/")[1] if file.startswith(waiting) else file

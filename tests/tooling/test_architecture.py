@@ -166,7 +166,7 @@ FACES = (
     "spark_integration",
 )
 
-FEATURES = ("noted_time_extensions", "noted_time.observing.resolved", "writer_client.kafka")
+FEATURES = ("noted_time_extensions", "writer_client.kafka")
 
 
 def test_faces_import_no_feature() -> None:

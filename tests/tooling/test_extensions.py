@@ -42,14 +42,17 @@ CALL = "from noted_time_cli.app import app; app(prog_name='noted-time')"
 
 NOWHERE = ("--url", "http://127.0.0.1:9")
 
+NEEDED = re.compile(r"^- \*\*Of other extensions\*\* it needs (.*?)[.,]", re.MULTILINE)
+"""The line of a README that names the extensions that its own one imports."""
+
 TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
-def list_dependents(extension: str) -> list[str]:
-    """Return the extensions whose README says that they need this one."""
-    says = f"**Of other extensions** it needs `{extension}`"
-    folder = ROOT / "noted_time_extensions"
-    return [name for name in EXTENSIONS if says in (folder / name / "README.md").read_text()]
+def list_needed(extension: str) -> list[str]:
+    """Return the extensions that the README says the extension needs."""
+    readme = ROOT / "noted_time_extensions" / extension / "README.md"
+    (clause,) = NEEDED.findall(readme.read_text())
+    return re.findall(r"`(\w+)`", clause)
 
 
 def copy_without(directory: Path, extension: str) -> None:
@@ -57,7 +60,8 @@ def copy_without(directory: Path, extension: str) -> None:
     for package in (*PACKAGES, "migrations"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / package, directory / package, ignore=ignored)
-    for name in (extension, *list_dependents(extension)):
+    dependents = [name for name in EXTENSIONS if extension in list_needed(name)]
+    for name in (extension, *dependents):
         for folder in directory.glob(f"noted_time_extensions/{name}"):
             shutil.rmtree(folder)
 
@@ -178,5 +182,5 @@ def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path:
     assert built.returncode == 0
     assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
     assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
-    assert version.stdout.endswith("extensions analyse, files, latest, tables\n")
+    assert version.stdout.endswith("extensions analyse, files, latest, observe, tables\n")
     assert "noted_time_extensions.latest" not in sys.modules

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noted_time import DeliveryFailed, InvalidNote, Rejected
 from noted_time.values import LateRows, Time, unix_ms_of
 from writer_client import DeliveryTracker
-from writer_client.sending.delivery import Epoch, OnFailure
+from writer_client.sending.delivery import DeliveryEpoch, OnFailure
 from writer_client.sending.vouched import EMPTY_POSITION, HeldBack
 from writer_client.sending.writer import Writer
 
@@ -79,7 +79,7 @@ class Event:
     """An event with the epoch that it is reported to, and its place once it was sent."""
 
     times: Mapping[str, int]
-    epoch: Epoch
+    epoch: DeliveryEpoch
     place: Message | None = None
 
 

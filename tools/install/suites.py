@@ -86,7 +86,11 @@ SUITES = (
     Suite("--docs", "the site of the pages"),
     Suite("--packages", "what ./run release builds"),
     Suite("--stores", "file logs in object stores, with moto's S3: 20 MB"),
-    Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
+    Suite(
+        "--registry",
+        "records that a schema registry describes, with Apicurio's: 142 MB",
+        parent="noted_time_extensions/observe/tests",
+    ),
 )
 """The suites in the order of a build, the long ones first."""
 

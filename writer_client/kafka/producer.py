@@ -25,7 +25,7 @@ from writer_client.kafka.background import (
     compute_deadline,
 )
 from writer_client.kafka.channel import REPORTS_S, Channel, log
-from writer_client.sending.delivery import Epoch, OnFailure, Resting
+from writer_client.sending.delivery import DeliveryEpoch, OnFailure, Resting
 from writer_client.sending.posting import Flushed
 from writer_client.sending.producer_state import ProducerState
 from writer_client.sending.vouched import validate_domains
@@ -447,7 +447,7 @@ class KafkaNotedProducer(Closing):
             self._since_poll = 0
             self._channel.poll(0)
 
-    def _place(self, epoch: Epoch, *event: Any) -> None:  # noqa: ANN401 - Confluent's
+    def _place(self, epoch: DeliveryEpoch, *event: Any) -> None:  # noqa: ANN401 - Confluent's
         while True:
             try:
                 self._produce(self.topic, *event)
@@ -467,7 +467,7 @@ class KafkaNotedProducer(Closing):
 
     def _count(
         self, stamp: int, others: Mapping[str, Time] | None, *, is_now: bool
-    ) -> tuple[Epoch, int]:
+    ) -> tuple[DeliveryEpoch, int]:
         while True:
             try:
                 if is_now:

@@ -66,7 +66,7 @@ class EventTimes:
             self.late.add(each)
 
 
-class Epoch:
+class DeliveryEpoch:
     """The events between two notes, or the events of one transaction.
 
     All events have one callback, `on_delivery`, which keeps the garbage collector idle. It takes no
@@ -161,7 +161,7 @@ class DeliveryTracker:
         self.knows_all = True  # whether event times below the position are known in all domains
         self._look_again = look_again
         self.raises = on_failure == "raise"
-        self._open = Epoch(self)
+        self._open = DeliveryEpoch(self)
         self._epochs = deque([self._open])
         self.phase = ProducerState.CLEAR
         self.rests = False
@@ -170,13 +170,13 @@ class DeliveryTracker:
         self._noted: dict[str | None, int] = {}
         self._sent: dict[str | None, int] = {}
         self.failed, self._reason = 0, ""
-        self._settled = Epoch(self)
+        self._settled = DeliveryEpoch(self)
         self._counted = 0
         self._late_below = self._find_late_below(self.domain)
 
     def produced(
         self, event_time: int | None = None, others: Mapping[str, Time] | None = None
-    ) -> Epoch:
+    ) -> DeliveryEpoch:
         """Count an event that is about to be produced, and return its epoch.
 
         `event_time` is in ms and of the first domain. Raises `Resting` while the writer `rests`.
@@ -214,7 +214,9 @@ class DeliveryTracker:
             "name all in domain="
         )
 
-    def stamped(self, now: int, others: Mapping[str, Time] | None = None) -> tuple[Epoch, int]:
+    def stamped(
+        self, now: int, others: Mapping[str, Time] | None = None
+    ) -> tuple[DeliveryEpoch, int]:
         """Count an event that happens `now`, and return its epoch and its time.
 
         If the last noted time is later, this is the event's time, so that it is not late.
@@ -224,7 +226,7 @@ class DeliveryTracker:
             stamp = now if last is None else max(now, last)
             return self.produced(stamp, others), stamp
 
-    def refused(self, epoch: Epoch) -> None:
+    def refused(self, epoch: DeliveryEpoch) -> None:
         """Remove an event that the producer did not accept."""
         with self.lock:
             epoch.sent -= 1
@@ -354,7 +356,7 @@ class DeliveryTracker:
                 self._close(self._open.notes)
             elif action == "keep":
                 self._open.notes = {}
-                self._open = Epoch(self)
+                self._open = DeliveryEpoch(self)
                 self._epochs.append(self._open)
             elif action == "drop":
                 self._drop_transaction()
@@ -363,13 +365,13 @@ class DeliveryTracker:
     def _drop_transaction(self) -> None:
         at = self._epochs.index(self._transaction)
         self.failed -= self._transaction.failures
-        self._epochs[at] = Epoch(self)
+        self._epochs[at] = DeliveryEpoch(self)
         self._open = self._epochs[-1]
         for epoch in list(self._epochs)[at:]:
             epoch.notes = {}
         self._noted = self._find_last_held()
 
-    def fail(self, epoch: Epoch, error: object) -> None:
+    def fail(self, epoch: DeliveryEpoch, error: object) -> None:
         """Count a failed event."""
         with self.lock:
             if epoch in self._epochs:  # otherwise its transaction was aborted
@@ -378,7 +380,7 @@ class DeliveryTracker:
                 self.failed += 1
                 self._late_below = self._find_late_below(self.domain)
 
-    def unplaced(self, epoch: Epoch) -> None:
+    def unplaced(self, epoch: DeliveryEpoch) -> None:
         """Count an event delivered at an unknown offset."""
         if self._look_again is None:
             self.fail(epoch, "delivered at an unknown offset")
@@ -429,10 +431,10 @@ class DeliveryTracker:
     def _close(self, notes: dict[str | None, int]) -> None:
         self._open.notes = notes
         if self._open.sent or notes:
-            self._open = Epoch(self)
+            self._open = DeliveryEpoch(self)
             self._epochs.append(self._open)
 
-    def _settle(self, epoch: Epoch) -> None:
+    def _settle(self, epoch: DeliveryEpoch) -> None:
         settled = self._settled
         if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()

@@ -35,13 +35,18 @@ from noted_time_extensions.analyse.reading.timestamps import (
     find_event_timestamps,
     order_by_offset,
 )
-from writer_client.extending import NullParent, get_timestamp, make_time_getter, make_values_getter
+from noted_time_extensions.observe.extending import (
+    NullParent,
+    get_timestamp,
+    make_time_getter,
+    make_values_getter,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from noted_time.extending import TopicLook
-    from writer_client.extending import TimeOf
+    from noted_time_extensions.observe.extending import TimeOf
 
 READ_S = 0.5
 

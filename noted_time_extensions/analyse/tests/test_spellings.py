@@ -27,9 +27,9 @@ from noted_time_extensions.analyse.reading import file_rows
 from noted_time_extensions.analyse.reading.columns import FileColumns
 from noted_time_extensions.files import LogTimes
 from noted_time_extensions.files.layout import file_name, segment_directory
+from noted_time_extensions.observe.extending import make_time_getter, make_values_getter
 from tests.cli.conftest import Commands
 from tests.support.page import read_page
-from writer_client.kafka.event_times import make_time_getter, make_values_getter
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 NOON_MS = 1_795_694_400_000

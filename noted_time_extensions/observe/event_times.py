@@ -11,9 +11,15 @@ from typing import Annotated, Any
 import msgspec
 from confluent_kafka import Message
 
-from noted_time.extras import load_function
-from noted_time.observing import ANY_TIME, IN_MS, TimeForm
-from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected
+from noted_time.extending import (
+    ANY_TIME,
+    IN_MS,
+    LARGEST_TIME,
+    LEAST_TIME,
+    Rejected,
+    TimeForm,
+    load_function,
+)
 
 SHOWN_NAMES = 10
 

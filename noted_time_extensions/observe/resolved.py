@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from confluent_kafka import Message
 
-from noted_time.kafka.records import log
-from noted_time.observing import Seen
-from noted_time.observing.resolved import RESOLVED_FIELD, read_resolved_time
-from writer_client.kafka.event_times import EventTime
-from writer_client.kafka.fields import RecordTimes
+from noted_time_extensions.observe.changefeed import RESOLVED_FIELD, read_resolved_time
+from noted_time_extensions.observe.event_times import EventTime
+from noted_time_extensions.observe.fields import RecordTimes, log
+from writer_client import Seen
 
 
 class KafkaResolved(RecordTimes):

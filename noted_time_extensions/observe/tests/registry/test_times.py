@@ -17,14 +17,16 @@ from typer.testing import CliRunner
 
 from noted_time import Rejected, Unreachable
 from noted_time_cli.app import app
-from tests.registry.flight import Flight
+from noted_time_extensions.observe import KafkaFields, registered_time
+from noted_time_extensions.observe.tests.registry.flight import Flight
 from tools.trials.cluster import free_ports
 from tools.trials.kafka import Broker
 from tools.trials.ports import LOOPBACK
 from tools.trials.served import Served
-from writer_client import KafkaFields, registered_time
 
 pytestmark = pytest.mark.acceptance
+
+FLIGHT_CLASS = "noted_time_extensions.observe.tests.registry.flight:Flight"
 
 TEN = datetime(2013, 1, 1, 10, tzinfo=UTC)
 TEN_MS = 1_357_034_400_000
@@ -83,7 +85,7 @@ def test_time_is_found_by_schema(
     """A record without a schema is skipped."""
     send(broker, registry, topic, writing)
     broker.send(topic, [(0, b"no", 0), (0, bytes([0, 0, 0, 255, 255]), 0)])
-    time = registered_time("at", registry, message="tests.registry.flight:Flight")
+    time = registered_time("at", registry, message=FLIGHT_CLASS)
     look = KafkaFields(broker.config, topic, time, start="earliest")
 
     assert look().newest == {0: TEN_MS}

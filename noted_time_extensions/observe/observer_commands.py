@@ -6,16 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-import writer_client
-from noted_time.observing import TimeForm
-from noted_time_cli.observers.kafka import LooksFactory, ObservedTopic
-from noted_time_cli.observers.noting import IDLE_MS, Delay, Idle, Noting, NullOption, SkippedRecords
-from noted_time_cli.observers.schema_options import SchemaOptions
-from noted_time_cli.terminal.flags import command
-from noted_time_cli.terminal.options import UnitOption, WrittenTimes, duration, option
+from noted_time.extending import TimeForm
+from noted_time_cli.extending import (
+    IDLE_MS,
+    Delay,
+    Idle,
+    LooksFactory,
+    Noting,
+    NullOption,
+    ObservedTopic,
+    SkippedRecords,
+    UnitOption,
+    WrittenTimes,
+    command,
+    duration,
+    option,
+)
+from noted_time_extensions import observe
+from noted_time_extensions.observe.schema_options import SchemaOptions
 
 if TYPE_CHECKING:
-    from writer_client.kafka.event_times import TimeOf
+    from noted_time_extensions.observe.event_times import TimeOf
 
 StartOption = Annotated[
     Literal["earliest", "latest"], typer.Option("--from", help="Where to start reading.")
@@ -43,7 +54,7 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka read-timestamp 127.0.0.1:9092 flights --delay 5m
     """
-    from writer_client.kafka.event_times import get_timestamp
+    from noted_time_extensions.observe.event_times import get_timestamp
 
     options = {"start": start, "ahead_ms": ahead, "passes": skipped_records.passes}
     make_looks = _make_factory(noting, get_timestamp, TimeForm(unit), **options)
@@ -91,7 +102,7 @@ def resolved(topic: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Not
     """
     topic.observe(
         noting,
-        lambda config, name, client: writer_client.KafkaResolved(
+        lambda config, name, client: observe.KafkaResolved(
             config, name, known=lambda: client.position, ahead_ms=ahead
         ),
         noting.make_times_noter(),
@@ -104,7 +115,7 @@ def _make_factory(
     form: TimeForm,
     **options: Any,  # noqa: ANN401 - as `KafkaFields` has them
 ) -> LooksFactory:
-    return lambda config, name, client: writer_client.KafkaFields(
+    return lambda config, name, client: observe.KafkaFields(
         config,
         name,
         field,

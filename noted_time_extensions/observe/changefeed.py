@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from noted_time.values import Rejected
+from noted_time.extending import Rejected
 
 RESOLVED_FIELD = b'"resolved"'
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -10,39 +11,34 @@ from typing import Any, Literal
 
 from confluent_kafka import Message
 
-from noted_time.kafka import TopicLook
-from noted_time.kafka.records import TopicReader, log
-from noted_time.observing import (
+from noted_time.extending import (
     FIRST_TIMES,
     IN_MS,
-    NULL_WARNING,
-    TWICE_WARNING,
-    FirstPass,
-    Nulls,
-    PassedOver,
-    Passes,
-    Seen,
-    TimeForm,
-    describe_form,
-    find_arrival,
-)
-from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
     LEAST_TIME,
+    NULL_WARNING,
+    TWICE_WARNING,
     EventTimeForm,
     EventTimeKind,
+    FirstPass,
     LateRows,
     LogFact,
     NotObservable,
+    Nulls,
+    PassedOver,
+    Passes,
     Rejected,
+    TimeForm,
+    TopicLook,
+    TopicReader,
     Unreachable,
+    describe_form,
+    find_arrival,
     format_line,
     format_time,
 )
-from writer_client.client import WriterClient
-from writer_client.kafka.ends import CLOCK_AHEAD_MS, TopicPoller
-from writer_client.kafka.event_times import (
+from noted_time_extensions.observe.event_times import (
     EventTime,
     NullParent,
     NullTime,
@@ -50,8 +46,10 @@ from writer_client.kafka.event_times import (
     make_time_getter,
     make_values_getter,
 )
-from writer_client.sending.clock import unix_ms
-from writer_client.sending.vouched import LateHours
+from writer_client import Seen, WriterClient
+from writer_client.extending import CLOCK_AHEAD_MS, LateHours, TopicPoller, unix_ms
+
+log = logging.getLogger("noted_time.observer")
 
 Start = Literal["earliest", "latest"]
 

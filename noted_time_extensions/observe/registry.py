@@ -24,10 +24,15 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from noted_time.deadlines import call_in_thread
-from noted_time.extras import load_function
-from noted_time.values import NotedTimeError, NotObservable, Rejected, Unreachable
-from writer_client.kafka.event_times import TimeOf, get_values
+from noted_time.extending import (
+    NotedTimeError,
+    NotObservable,
+    Rejected,
+    Unreachable,
+    call_in_thread,
+    load_function,
+)
+from noted_time_extensions.observe.event_times import TimeOf, get_values
 
 NOT_FOUND_CODES = (40401, 40403)
 """Of the registry itself. Only this record is unusable then."""

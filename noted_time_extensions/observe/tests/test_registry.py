@@ -11,11 +11,10 @@ import pytest
 from confluent_kafka import Message
 
 from noted_time import NotedTimeError, NotObservable, Rejected, Unreachable
+from noted_time_extensions.observe import registered_time, registry
 from tests.support.loopback import Loopback, give
 from tests.support.odd_controller import odd_controller
 from tools.trials.waiting import PATIENCE_S
-from writer_client import registered_time
-from writer_client.kafka import registry
 
 MESSAGE = Message(topic="flights", value=bytes([0, 0, 0, 0, 7]) + b"\x02" * 50_000)
 LARGE = {"schema": " " * registry.ANSWER_CHARACTERS + '"long"'}

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time.extras import require_extra
-from noted_time_cli.terminal.brokers import read_properties
-from noted_time_cli.terminal.options import option
+from noted_time.extending import require_extra
+from noted_time_cli.extending import option, read_properties
 
 if TYPE_CHECKING:
-    from writer_client.kafka.event_times import TimeOf
+    from noted_time_extensions.observe.event_times import TimeOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class SchemaOptions:
         if ":" in field:
             raise typer.BadParameter(f"--schema-registry has no effect on the function {field}")
         with require_extra("--schema-registry", "registry"):
-            from writer_client.kafka.registry import registered_time
+            from noted_time_extensions.observe.registry import registered_time
         given = self.schema_registry
         registry = given if "://" in given else read_properties(Path(given))
         return registered_time(field, registry, message=self.message)

@@ -1,0 +1,3 @@
+from tests.kafka.conftest import flights, topic
+
+__all__ = ["flights", "topic"]
