@@ -16,6 +16,7 @@ from noted_time.extensions import find_extensions
 from noted_time.own_extensions import MOVED_NAMES, OWN_NAMES
 from reader_client.protocol.datasets import open_dataset
 from tests.core.test_not_known import list_defaults
+from tests.support.core_tests import WITH_EXTENSIONS
 from tests.support.page import read_page
 from tests.support.processes import run_python
 from tests.tooling.wheels import EXTENSIONS, PACKAGES, ROOT
@@ -36,6 +37,8 @@ for package in {packages}:
 """
 
 CALL = "from noted_time_cli.app import app; app(prog_name='noted-time')"
+
+IMPORTED = re.compile(r"^ *(?:from|import) noted_time_extensions", re.MULTILINE)
 
 TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
@@ -77,6 +80,15 @@ def test_own_names_are_those_of_the_plugs() -> None:
         declared |= {f"{scheme}:": extension.name for scheme in extension.datasets}
 
     assert declared == OWN_NAMES
+
+
+def test_tests_that_import_extensions_are_listed(root: Path) -> None:
+    """All others run in a copy without extensions."""
+    modules = [path for path in (root / "tests").rglob("*.py") if IMPORTED.search(path.read_text())]
+    listed = [root / path for path in WITH_EXTENSIONS]
+
+    assert [path for path in listed if not path.exists()] == []
+    assert [path for path in modules if not any(map(path.is_relative_to, listed))] == []
 
 
 @pytest.mark.parametrize("name", MOVED_NAMES)
