@@ -19,6 +19,7 @@ from noted_time.own_extensions import MOVED_NAMES, OWN_NAMES
 from noted_time_cli.app import app
 from reader_client.protocol.datasets import open_dataset
 from tests.core.test_not_known import list_defaults
+from tests.support.core_tests import WITH_EXTENSIONS
 from tests.support.page import read_page
 from tests.support.processes import run_python
 from tests.tooling.wheels import EXTENSIONS, PACKAGES, ROOT
@@ -44,6 +45,8 @@ NOWHERE = ("--url", "http://127.0.0.1:9")
 
 NEEDED = re.compile(r"^- \*\*Of other extensions\*\* it needs (.*?)[.,]", re.MULTILINE)
 """The line of a README that names the extensions that its own one imports."""
+
+IMPORTED = re.compile(r"^ *(?:from|import) noted_time_extensions", re.MULTILINE)
 
 TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
@@ -96,6 +99,15 @@ def test_own_names_are_those_of_the_plugs() -> None:
         declared |= {name_check(option): extension.name for option in extension.checks}
 
     assert declared == OWN_NAMES
+
+
+def test_tests_that_import_extensions_are_listed(root: Path) -> None:
+    """All others run in a copy without extensions."""
+    modules = [path for path in (root / "tests").rglob("*.py") if IMPORTED.search(path.read_text())]
+    listed = [root / path for path in WITH_EXTENSIONS]
+
+    assert [path for path in listed if not path.exists()] == []
+    assert [path for path in modules if not any(map(path.is_relative_to, listed))] == []
 
 
 @pytest.mark.parametrize("name", MOVED_NAMES)
