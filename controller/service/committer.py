@@ -142,8 +142,8 @@ class Committer:
         self._loop = asyncio.get_running_loop()  # each lookup is a system call
         try:
             await self._turn()
-        except StoreShared as shared:
-            self._fail(shared)
+        except StoreShared as error:
+            self._fail(error)
             return
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
