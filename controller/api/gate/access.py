@@ -112,7 +112,10 @@ def _find_right(method: str, path_parts: Sequence[str]) -> Right:
         return "write"
     if (method, path_parts) == ("POST", ["event-time-form"]):
         return "observe"
-    masked_path = "/".join("*" if place % 2 else part for place, part in enumerate(path_parts))
+    masked_parts = list(path_parts)
+    for place in range(1, len(path_parts), 2):
+        masked_parts[place] = "*"  # the name of a reader group, a writer, …
+    masked_path = "/".join(masked_parts)
     return "read" if (method, masked_path) in READER_CALLS else "administer"
 
 

@@ -238,19 +238,24 @@ def _list_faults(part: Part) -> Faults:
     if isinstance(part.kind, inspect.NoneType):
         return
     own_faults = [*part.list_own_faults()]
-    yield from own_faults
-    if not own_faults and isinstance(part.kind, inspect.StructType):
+    if own_faults:
+        yield from own_faults
+    elif isinstance(part.kind, inspect.StructType):
         yield from _list_in_object(part)
-    elif not own_faults and isinstance(part.kind, inspect.DictType):
+    elif isinstance(part.kind, inspect.DictType):
         yield from _list_in_dict(part)
-    elif not own_faults and isinstance(part.given, list):
-        for number in range(len(part.given)):
-            yield from _list_faults(part.go_to(number))
-        if part.schema.get("uniqueItems"):
-            counts = Counter(map(str, part.given))
-            twice = next((name for name, count in counts.items() if count > 1), None)
-            if twice is not None:
-                yield format_path(part.where), f"{twice!r} appears more than once"
+    elif isinstance(part.given, list):
+        yield from _list_in_list(part)
+
+
+def _list_in_list(part: Part) -> Faults:
+    for number in range(len(part.given)):
+        yield from _list_faults(part.go_to(number))
+    if part.schema.get("uniqueItems"):
+        for name, count in Counter(map(str, part.given)).items():
+            if count > 1:
+                yield format_path(part.where), f"{name!r} appears more than once"
+                return
 
 
 def _list_in_object(part: Part) -> Faults:
@@ -266,10 +271,11 @@ def _list_in_object(part: Part) -> Faults:
 
 
 def _list_in_dict(part: Part) -> Faults:
-    is_of_segments = isinstance(part.kind.key_type, inspect.IntType)
-    pattern, message = (
-        (SEGMENT_PATTERN, MUST_BE_A_SEGMENT) if is_of_segments else (NAME_SCHEMA, MUST_BE_A_NAME)
-    )
+    pattern = NAME_SCHEMA
+    message = MUST_BE_A_NAME
+    if isinstance(part.kind.key_type, inspect.IntType):
+        pattern = SEGMENT_PATTERN
+        message = MUST_BE_A_SEGMENT
     for key, value in part.given.items():
         place = (*part.where, key)
         if re.fullmatch(pattern, key):

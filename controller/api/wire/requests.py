@@ -137,12 +137,13 @@ class StreamChanges(_Settings):  # type: ignore[misc]
             raise ValueError("a name appears more than once")
 
     def settings(self) -> dict[str, Any]:
-        values = ((setting, getattr(self, setting.name)) for setting in list_settings())
-        return {
-            setting.name: value
-            for setting, value in values
-            if value is not UNSET and (value is not None or setting.is_nullable)
-        }
+        settings = {}
+        for setting in list_settings():
+            value = getattr(self, setting.name)
+            if value is UNSET or (value is None and not setting.is_nullable):
+                continue
+            settings[setting.name] = value
+        return settings
 
 
 _EventTimeForm: Any = request_of(EventTimeForm, "_EventTimeForm", "")
@@ -154,7 +155,8 @@ class EventTimeFormRequest(_EventTimeForm):  # type: ignore[misc]
     domain: values.Name | None = None
 
     def __post_init__(self) -> None:
-        check_names([self.domain] if self.domain is not None else [])
+        if self.domain is not None:
+            check_names([self.domain])
 
     def to_form(self) -> EventTimeForm:
         """Raises `Rejected` for fields that do not fit, and `Unreadable` for an unknown zone."""
@@ -197,7 +199,8 @@ class WindowRequest(Request, frozen=True):
     domain: values.Name | None = None
 
     def __post_init__(self) -> None:
-        check_names([self.domain] if self.domain is not None else [])
+        if self.domain is not None:
+            check_names([self.domain])
 
 
 _Requirement: Any = request_of(
@@ -212,7 +215,9 @@ class CompletenessRequest(_Requirement):  # type: ignore[misc]
     """How far a stream must be complete, the writers that must vouch, and its reader."""
 
     def __post_init__(self) -> None:
-        check_names([*self.require, *([] if self.domain is None else [self.domain])])
+        check_names(self.require)
+        if self.domain is not None:
+            check_names([self.domain])
 
 
 class ReaderLeave(Request, frozen=True):
