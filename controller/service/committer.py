@@ -405,7 +405,7 @@ class Committer:
             self._calls_began.remove(began_at)
 
     def _refuse_overdue(self) -> None:
-        """Answer the callers, as the database may never do; written rows stay written."""
+        """Fail all callers, because the database may never answer. Rows already written stay."""
         _refuse(self._running, StoreUnavailable(OVERDUE))
         self._refuse_waiting(StoreUnavailable(OVERDUE))
 

@@ -142,9 +142,9 @@ class Views:
         async for name in iterate_in_slices(names):
             if name in owned_streams:
                 rows[name] = build_stream_row(owned_streams[name], now)
-        page_of_unowned = [name for name in names if name not in owned_streams]
-        if page_of_unowned:
-            summaries = await asyncio.to_thread(self._reading.summaries, page_of_unowned)
+        names_to_read = [name for name in names if name not in owned_streams]
+        if names_to_read:
+            summaries = await asyncio.to_thread(self._reading.summaries, names_to_read)
             for summary in summaries:
                 rows[summary.record.name] = build_summary_row(summary, now.wall)
         next_start = start + limit if len(ranks) > start + limit else None

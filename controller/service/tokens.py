@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 REFRESH_EVERY_S = 1.0
 
-MOST_SPELLINGS = 10_000  # of cached headers, as `Bearer` has many
+MOST_SPELLINGS = 10_000  # cached headers: `Bearer` may be written in many ways
 
 LONGEST_HEADER = 256  # `Bearer` and a token take 66
 

@@ -148,9 +148,13 @@ class RequestInfo(NamedTuple):
     ) -> AccessDenied:
         """Record the refusal, and return the error to raise."""
         audit.record_refusal(self.attempt, outcome, holder)
-        status = 401 if outcome == "unauthenticated" else 403
-        facts = {"right": self.need.right} if outcome == "forbidden" else {}
-        return AccessDenied(build_problem(status, outcome, sentence, **facts))
+        if outcome == "unauthenticated":
+            problem = build_problem(401, outcome, sentence)
+        elif outcome == "forbidden":
+            problem = build_problem(403, outcome, sentence, right=self.need.right)
+        else:
+            problem = build_problem(403, outcome, sentence)
+        return AccessDenied(problem)
 
 
 class Gate:

@@ -63,7 +63,7 @@ READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 KEPT_BYTES = 64 * 1024  # of a cached answer
 
-# for many polls of one history
+# Many readers poll the same history, so each answer is encoded once.
 _last_answers: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
 PathName = Annotated[requests.NameParameter, Path()]
