@@ -88,7 +88,7 @@ WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
 ORDER BY 1, 2, 3, mark.seq
 """  # noqa: S608 - constants
 
-KEPT_CHAIN_COLUMNS = 3  # the columns of `_UP_TO_KEPT` before those of a mark
+KEPT_CHAIN_COLUMNS = 3  # `_UP_TO_KEPT` selects them before the columns of a mark
 
 
 class SqlStore(SqlReading):
