@@ -141,8 +141,10 @@ class Api(FastAPI):
 
     def _describe_bodies(self, document: dict[str, Any]) -> dict[str, Any]:
         for route in iter_route_contexts(self.routes):
-            operations = document["paths"].get(route.path_format, {})
-            for dependency in route.dependant.dependencies if operations else ():
+            operations = document["paths"].get(route.path_format)
+            if not operations:
+                continue
+            for dependency in route.dependant.dependencies:
                 if isinstance(dependency.call, BodyOf):
                     for method in route.methods or ():
                         operations[method.lower()]["requestBody"] = dependency.call.describe()

@@ -112,7 +112,8 @@ class Middleware:
                 await refuse_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(request)
-            # repeating an old note is harmless (decision 21); other requests end with the client
+            # A repeated note is harmless (decision 21), so a note outlives its client. All other
+            # requests end with their client.
             connection: Connection | None = scope["state"].get("connection")
             if not (is_notes_call or connection is None):
                 answering = _wait_while_connected(connection, answering)

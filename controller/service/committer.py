@@ -142,8 +142,8 @@ class Committer:
         self._loop = asyncio.get_running_loop()  # each lookup is a system call
         try:
             await self._turn()
-        except StoreShared as shared:
-            self._fail(shared)
+        except StoreShared as error:
+            self._fail(error)
             return
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
@@ -405,7 +405,7 @@ class Committer:
             self._calls_began.remove(began_at)
 
     def _refuse_overdue(self) -> None:
-        """Answer the callers, as the database may never do; written rows stay written."""
+        """Fail all callers, because the database may never answer. Rows already written stay."""
         _refuse(self._running, StoreUnavailable(OVERDUE))
         self._refuse_waiting(StoreUnavailable(OVERDUE))
 

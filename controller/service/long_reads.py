@@ -25,7 +25,7 @@ from controller.service.clocks import Clocks
 from controller.store.port import Reading
 from controller.store.records import Change
 from noted_time import Rejected
-from noted_time.answers import EntryAnswer, OverviewPage, Period, SegmentRow
+from noted_time.answers import EntryAnswer, OverviewPage, Period, SegmentRow, StreamRow
 from noted_time.values import VouchedBy, format_time
 
 T = TypeVar("T")
@@ -59,9 +59,12 @@ class Views:
         """
         now = self._clocks.read().wall
         trend = self._get_stream(name).history(domain).trend()
-        end = now if end is None else end
+        if end is None:
+            end = now
         if start is None:
-            start = end if trend.first_at is None else min(trend.first_at, end)
+            start = end
+            if trend.first_at is not None:
+                start = min(trend.first_at, end)
         elif start >= end:
             raise Rejected(f"`from` {format_time(start)} is not before `to` {format_time(end)}")
         slots = await asyncio.to_thread(trend.points, start, end, points)
@@ -135,15 +138,15 @@ class Views:
                 ranks.append(rank)
                 conditions[condition] += 1
         names = [rank.name for rank in nsmallest(start + limit, ranks)[start:]]
-        known_rows = [
-            build_stream_row(owned_streams[name], now)
-            async for name in iterate_in_slices(names)
-            if name in owned_streams
-        ]
-        if unknown := [name for name in names if name not in owned_streams]:
-            summaries = await asyncio.to_thread(self._reading.summaries, unknown)
-            known_rows += [build_summary_row(summary, now.wall) for summary in summaries]
-        rows = {row.name: row for row in known_rows}
+        rows: dict[str, StreamRow] = {}
+        async for name in iterate_in_slices(names):
+            if name in owned_streams:
+                rows[name] = build_stream_row(owned_streams[name], now)
+        names_to_read = [name for name in names if name not in owned_streams]
+        if names_to_read:
+            summaries = await asyncio.to_thread(self._reading.summaries, names_to_read)
+            for summary in summaries:
+                rows[summary.record.name] = build_summary_row(summary, now.wall)
         next_start = start + limit if len(ranks) > start + limit else None
         shown_rows = [rows[name] for name in names if name in rows]  # others were just removed
         return OverviewPage(

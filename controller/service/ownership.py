@@ -11,7 +11,7 @@ A stopping controller *leaves*: it releases all buckets, and then only forwards 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from random import Random
@@ -134,10 +134,11 @@ class Ownership:
 
     def remember(self, streams: Iterable[StreamState]) -> None:
         for stream in streams:
-            lasts = {domain: history.last for domain, history in stream.histories.items()}
-            self._last_marks[stream.id] = {
-                domain: _drop_cut(mark) for domain, mark in lasts.items() if mark
-            }
+            last_marks = {}
+            for domain, history in stream.histories.items():
+                if history.last is not None:
+                    last_marks[domain] = _drop_cut(history.last)
+            self._last_marks[stream.id] = last_marks
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now."""
@@ -227,7 +228,7 @@ class Ownership:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams
 
-    async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
+    async def _report_lost_marks(self, streams: Sequence[StreamState]) -> None:
         """Report streams that have shown marks which the database has lost.
 
         The database is then a restored copy or a lagging standby, and the next marks reuse seqs
@@ -235,25 +236,14 @@ class Ownership:
         """
         now = self._clocks.read()
         changes = []
-        last_marks = [(stream, self._last_marks.get(stream.id, {})) for stream in streams]
-        for stream, lasts in last_marks:
-            for domain, last in lasts.items():
-                shown_seq = last.seq
-                stored_seq = self._find_last_stored(stream, domain, last)
-                if stored_seq < shown_seq:
-                    stream.lost_marks += shown_seq - stored_seq
-                    was, became = (
-                        {"domain": domain, "seq": seq} for seq in (shown_seq, stored_seq)
-                    )
-                    moments = now.wall, stream.served_ms(now)
-                    changes.append(Change(stream.id, *moments, "went_back", None, was, became))
-                    name = stream.record.name
-                    log.error(
-                        "went_back", stream=name, domain=domain, shown=shown_seq, found=stored_seq
-                    )
+        for stream in streams:
+            for domain, shown_mark in self._last_marks.get(stream.id, {}).items():
+                stored_seq = self._find_last_stored(stream, domain, shown_mark)
+                if stored_seq < shown_mark.seq:
+                    changes.append(_count_lost(stream, domain, shown_mark.seq, stored_seq, now))
         if changes:
             await self._in_thread(self._store.commit, ChangeSet(*changes))
-        for stream, _ in last_marks:
+        for stream in streams:
             self._last_marks.pop(stream.id, None)
 
     @staticmethod
@@ -275,3 +265,21 @@ class Ownership:
 
 def _drop_cut(mark: Mark) -> Mark:
     return replace(mark, cut=StreamCut({}))
+
+
+def _count_lost(
+    stream: StreamState, domain: str, shown_seq: int, stored_seq: int, now: Moment
+) -> Change:
+    """Count and log the lost marks of a domain, and return the change to store."""
+    stream.lost_marks += shown_seq - stored_seq
+    log.error(
+        "went_back", stream=stream.record.name, domain=domain, shown=shown_seq, found=stored_seq
+    )
+    return Change(
+        stream.id,
+        now.wall,
+        stream.served_ms(now),
+        "went_back",
+        old_values={"domain": domain, "seq": shown_seq},
+        new_values={"domain": domain, "seq": stored_seq},
+    )

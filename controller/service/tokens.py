@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 REFRESH_EVERY_S = 1.0
 
-MOST_SPELLINGS = 10_000  # of cached headers, as `Bearer` has many
+MOST_SPELLINGS = 10_000  # cached headers: `Bearer` may be written in many ways
 
 LONGEST_HEADER = 256  # `Bearer` and a token take 66
 
@@ -70,8 +70,12 @@ def parse_credential(authorization: bytes) -> Credential | None:
     '0123456789ab'
     """
     bearer = BEARER_PATTERN.fullmatch(authorization)
-    parts = TOKEN_PATTERN.fullmatch(bearer[1]) if bearer else None
-    return Credential(parts[1].decode(), sha256(parts[2]).hexdigest()) if parts else None
+    if bearer is None:
+        return None
+    parts = TOKEN_PATTERN.fullmatch(bearer[1])
+    if parts is None:
+        return None
+    return Credential(parts[1].decode(), sha256(parts[2]).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)

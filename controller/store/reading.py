@@ -127,7 +127,9 @@ class SqlReading:
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
         columns = RECORD_TABLES[LedgerEntry].c
-        is_following = columns.seq < after if newest_first and after else columns.seq > after
+        is_following = columns.seq > after
+        if newest_first and after:
+            is_following = columns.seq < after
         chain = _select_all(LedgerEntry, stream_id).where(columns.domain == domain, is_following)
         if newest_first:
             chain = chain.order_by(None).order_by(columns.seq.desc())
@@ -147,7 +149,8 @@ class SqlReading:
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         number = RECORD_TABLES[Change].c.number
         page = _select_all(Change, stream_id).order_by(None).order_by(number.desc()).limit(limit)
-        page = page if before is None else page.where(number < before)
+        if before is not None:
+            page = page.where(number < before)
         change_rows = self._rows(page)
         return [replace(rows.decode_row(Change, row), number=row.number) for row in change_rows]
 
@@ -247,7 +250,9 @@ def _read_last_marks(
     connection: Connection, streams: Sequence[StreamRecord]
 ) -> dict[str, dict[str, Mark]]:
     """Use one query on PostgreSQL, to save round trips; SQLite has no lateral join."""
-    chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
+    chains: list[tuple[str, str]] = []
+    for record in streams:
+        chains += [(record.id, domain) for domain in record.settings.domains]
     tails: list[Row[Any]] = []
     if connection.dialect.name == "postgresql":
         lists = {

@@ -139,8 +139,19 @@ def decode_member(row: Sequence[Any]) -> MemberRecord:
 
 
 def _decode_member(row: Sequence[Any]) -> MemberRecord:
-    _, writer, state, position, times, max_times, *counts, other_text = row
-    noted_served_ms, changed_served_ms, sequence, heard_at = counts
+    (
+        _,
+        writer,
+        state,
+        position,
+        times,
+        max_times,
+        noted_served_ms,
+        changed_served_ms,
+        sequence,
+        heard_at,
+        other_text,
+    ) = row
     rest = msgspec.structs.astuple(_others(other_text)) if other_text else _OTHER_DEFAULTS
     return MemberRecord(
         writer=writer,
@@ -282,13 +293,35 @@ def build_whole_row(chain: Sequence[Values]) -> Values:
 def _decode_mark(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
-        stream_id, domain, seq, lower, upper, cut, written_at, excluded_text, *more = bare
-        appended_served_ms, last_writer, *flags = more
-        is_bound, final, is_whole = map(bool, flags)
-        offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
+        (
+            stream_id,
+            domain,
+            seq,
+            lower,
+            upper,
+            cut,
+            written_at,
+            excluded_text,
+            appended_served_ms,
+            last_writer,
+            is_bound,
+            is_final,
+            is_whole,
+        ) = bare
+        offsets = _offsets(cut)
+        if not is_whole:
+            offsets = {**before, **offsets}
         names, count = _decode_excluded(excluded_text)
         mark = Mark(
-            seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final, count
+            seq,
+            lower,
+            upper,
+            StreamCut(offsets),
+            written_at,
+            names,
+            bool(is_bound),
+            bool(is_final),
+            count,
         )
         return AppendedMark(
             stream_id, domain, mark, appended_served_ms, last_writer and intern(last_writer)

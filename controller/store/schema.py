@@ -6,7 +6,6 @@ JSON is text, because a JSON type costs the server more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -23,6 +22,7 @@ from sqlalchemy import (
     inspect,
 )
 from sqlalchemy.engine.interfaces import ReflectedColumn
+from sqlalchemy.types import TypeEngine
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
@@ -68,14 +68,22 @@ def _make_table(kind: type[Record]) -> Table:
 
 def _make_column(kind: type[Record], path: str) -> Column[Any]:
     """Return the column of a field: a number, or text for text and JSON."""
-    hint: Any = reduce(lambda owner, name: get_type_hints(owner)[name], path.split("."), kind)
+    hint: Any = kind
+    for name in path.split("."):
+        hint = get_type_hints(hint)[name]
     is_nullable = NoneType in get_args(hint)
     types = get_args(hint) if is_nullable else (hint,)
     is_key = path in kind.key_fields
-    text = Name if is_key or path == "name" else Text
+    column_type: type[TypeEngine[Any]] | TypeEngine[Any] = Text
+    if bool in types:
+        column_type = Boolean
+    elif int in types:
+        column_type = BigInteger
+    elif is_key or path == "name":
+        column_type = Name
     return Column(
         path.rpartition(".")[2],
-        Boolean if bool in types else BigInteger if int in types else text,
+        column_type,
         primary_key=is_key,
         autoincrement=False,
         nullable=is_nullable,
@@ -128,10 +136,9 @@ class ReflectedTables:
         inspector = inspect(connection)
         names = [*metadata.tables, _EARLIER_TABLE]
         columns_by_table = inspector.get_multi_columns(filter_names=names)
-        self._columns = {
-            table: {column["name"]: column for column in columns}
-            for (_, table), columns in columns_by_table.items()
-        }
+        self._columns: dict[str, dict[str, ReflectedColumn]] = {}
+        for (_, table), columns in columns_by_table.items():
+            self._columns[table] = {column["name"]: column for column in columns}
         keys = inspector.get_multi_pk_constraint(filter_names=names)
         self._key_columns = {table: key["constrained_columns"] for (_, table), key in keys.items()}
 

@@ -5,7 +5,7 @@ The driver's `executemany` takes text statements several times faster than SQLAl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import chain, groupby, islice
@@ -87,6 +87,8 @@ WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
 )
 ORDER BY 1, 2, 3, mark.seq
 """  # noqa: S608 - constants
+
+KEPT_CHAIN_COLUMNS = 3  # `_UP_TO_KEPT` selects them before the columns of a mark
 
 
 class SqlStore(SqlReading):
@@ -196,14 +198,18 @@ class SqlStore(SqlReading):
 
         An equal seq proves this, because no seq is written twice.
         """
-        tails = {chain: self._tails.pop(chain, None) for chain in last}
-        return {chain: tail for chain, tail in tails.items() if tail and tail.seq == last[chain]}
+        tails = {}
+        for key, seq in last.items():
+            tail = self._tails.pop(key, None)
+            if tail is not None and tail.seq == seq:
+                tails[key] = tail
+        return tails
 
     def _find_whole_rows(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
         """Yield each chain's new first row as a whole row, if it is not whole."""
         chain_rows = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
         for _, group in groupby(chain_rows, itemgetter(0, 1, 2)):
-            chain = [(*row[3:-4], *map(bool, row[-4:-1]), row[-1]) for row in group]  # of `mark`
+            chain = [_build_mark_row(row) for row in group]
             if len(chain) > 1:
                 yield rows.build_whole_row(chain)
 
@@ -241,6 +247,12 @@ def is_compatible(oldest: str | None) -> bool:
     (True, False, False)
     """
     return oldest is not None and oldest <= SCHEMA_REVISION
+
+
+def _build_mark_row(row: Sequence[Any]) -> rows.Values:
+    """Return a row of `_UP_TO_KEPT` without its chain. SQLite has integers for booleans."""
+    *values, is_bound, is_final, is_whole, crc = row[KEPT_CHAIN_COLUMNS:]
+    return (*values, bool(is_bound), bool(is_final), bool(is_whole), crc)
 
 
 def insert(table: Table, source: str = "") -> str:

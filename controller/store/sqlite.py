@@ -116,7 +116,9 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         """Raise `StoreDamaged` for damage, or for misplaced rows, which a CRC-32 cannot detect."""
         with self._convert_errors(), self._connect_to_scan() as connection:
             ask = connection.exec_driver_sql
-            faults = [why for check in checks for (why,) in ask(check) if why != "ok"]
+            faults: list[str] = []
+            for check in checks:
+                faults += [why for (why,) in ask(check) if why != "ok"]
             stream_rows = connection.execute(select(RECORD_TABLES[StreamRecord]))
             streams = [rows.decode_row(StreamRecord, row) for row in stream_rows]
             domains = {stream.id: {None, *stream.settings.domains} for stream in streams}

@@ -191,10 +191,11 @@ def _describe_without_writers(view: View, decision: WaitForWriters) -> str:
 
 def _describe_excluded(view: View) -> str:
     number = view.stream.aggregator.domains.census.members["excluded"]
-    excluded_members = islice(find_excluded(view.stream), NAMES_PER_SENTENCE if number else 0)
-    exclusions = [
-        (member.writer, member.exclusion) for member in excluded_members if member.exclusion
-    ]
+    exclusions = []
+    if number > 0:
+        for member in islice(find_excluded(view.stream), NAMES_PER_SENTENCE):
+            if member.exclusion is not None:
+                exclusions.append((member.writer, member.exclusion))
     return words.describe_excluded(exclusions, number)
 
 

@@ -112,7 +112,10 @@ def _find_right(method: str, path_parts: Sequence[str]) -> Right:
         return "write"
     if (method, path_parts) == ("POST", ["event-time-form"]):
         return "observe"
-    masked_path = "/".join("*" if place % 2 else part for place, part in enumerate(path_parts))
+    masked_parts = list(path_parts)
+    for place in range(1, len(path_parts), 2):
+        masked_parts[place] = "*"  # the name of a reader group, a writer, …
+    masked_path = "/".join(masked_parts)
     return "read" if (method, masked_path) in READER_CALLS else "administer"
 
 
@@ -145,9 +148,13 @@ class RequestInfo(NamedTuple):
     ) -> AccessDenied:
         """Record the refusal, and return the error to raise."""
         audit.record_refusal(self.attempt, outcome, holder)
-        status = 401 if outcome == "unauthenticated" else 403
-        facts = {"right": self.need.right} if outcome == "forbidden" else {}
-        return AccessDenied(build_problem(status, outcome, sentence, **facts))
+        if outcome == "unauthenticated":
+            problem = build_problem(401, outcome, sentence)
+        elif outcome == "forbidden":
+            problem = build_problem(403, outcome, sentence, right=self.need.right)
+        else:
+            problem = build_problem(403, outcome, sentence)
+        return AccessDenied(problem)
 
 
 class Gate:

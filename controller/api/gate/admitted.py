@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _WAIT_MS = re.compile(rb'"wait_ms"\s*:\s*(\d{1,5})\b')
 
+LONGEST_WAIT_MS = 30_000
+
 FORWARDED_HEADER = b"noted-time-forwarded"
 FORWARDED_MARK = (FORWARDED_HEADER, b"1")
 
@@ -59,13 +61,20 @@ class StreamRequest(NamedTuple):
     def target(self) -> str:
         path: bytes = self.scope["raw_path"].partition(b"?")[0]
         query: bytes = self.scope["query_string"]
-        return (path + (b"?" + query if query else b"")).decode("latin-1")
+        if query:
+            path += b"?" + query
+        return path.decode("latin-1")
 
     @property
     def waits_s(self) -> float:
+        wait_ms = "0"
         if self.is_to("POST", "completeness"):
             match = _WAIT_MS.search(self.body)
-            waits = [match[1].decode() if match else "0"]
+            if match is not None:
+                wait_ms = match[1].decode()
         else:
-            waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
-        return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0
+            query = parse_qs(self.scope["query_string"].decode("latin-1"))
+            wait_ms = query.get("wait_ms", ["0"])[-1]
+        if not wait_ms.isdecimal():
+            return 0.0
+        return min(int(wait_ms), LONGEST_WAIT_MS) / 1000

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from string import ascii_letters, digits
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -28,22 +28,27 @@ DOT_NAMES = frozenset((".", ".."))
 
 NAME_BYTES = f"{ascii_letters}{digits}._-".encode()
 
-NotedLateRows: Any = request_of(
-    LateRows,
-    "NotedLateRows",
-    "Rows that the writer wrote below the lower: their number and their least time.",
-)
-NotedLogFact: Any = request_of(
-    LogFact,
-    "NotedLogFact",
-    "Records of the log that an observer cannot read yet, moved its time, or were passed over.",
-)
-NoteBody: Any = request_of(
-    Note,
-    "NoteBody",
-    "A writer's claim that all its events with time < `time` are below `position`.",
-    nested_requests={LateRows: NotedLateRows, LogFact: NotedLogFact},
-)
+if TYPE_CHECKING:
+    NotedLateRows = LateRows
+    NotedLogFact = LogFact
+    NoteBody = Note
+else:
+    NotedLateRows = request_of(
+        LateRows,
+        "NotedLateRows",
+        "Rows that the writer wrote below the lower: their number and their least time.",
+    )
+    NotedLogFact = request_of(
+        LogFact,
+        "NotedLogFact",
+        "Records of the log that an observer cannot read yet, moved its time, or were passed over.",
+    )
+    NoteBody = request_of(
+        Note,
+        "NoteBody",
+        "A writer's claim that all its events with time < `time` are below `position`.",
+        nested_requests={LateRows: NotedLateRows, LogFact: NotedLogFact},
+    )
 
 
 class NotesBody(Request, frozen=True):

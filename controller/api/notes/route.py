@@ -132,7 +132,9 @@ def _encode_all_accepted(results: bytes) -> Answer:
 
 
 def _concerns_domains(result: Accepted | Refused) -> bool:
-    return result.timeout_ms is not None if type(result) is Accepted else result == UNKNOWN_DOMAIN
+    if type(result) is Accepted:
+        return result.timeout_ms is not None
+    return result == UNKNOWN_DOMAIN
 
 
 def _describe_refusals(runs: Runs) -> str:

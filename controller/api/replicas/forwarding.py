@@ -152,7 +152,9 @@ class Forwarding:
             answer = await self._forward(url, request)
         if answer.status != MISDIRECTED:
             self._failing.discard(url)
-        return answer.with_headers([(OWNER_HEADER.encode(), url.encode())] if url.isascii() else [])
+        if not url.isascii():
+            return answer
+        return answer.with_headers([(OWNER_HEADER.encode(), url.encode())])
 
     async def _forward(self, url: str, request: StreamRequest) -> Answer:
         try:

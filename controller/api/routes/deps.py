@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Depends, Path, Query, Request
@@ -79,28 +79,34 @@ async def check_parameters(request: Request) -> None:
     """Raise `InvalidRequest` for query parameters that are unknown or repeated."""
     if not request.query_params:
         return
-    known_names = _list_parameters(request)
+    may_repeat = _list_parameters(request)
     counts = Counter(name for name, _ in request.query_params.multi_items())
-    unknown = islice((name for name in counts if name not in known_names), FAULTS_SHOWN)
-    faults = [(name, describe_unknown("query parameter", name, [*known_names])) for name in unknown]
-    repeated_names = (name for name in known_names if counts[name] > 1 and not known_names[name])
-    faults += [(name, "is given more than once") for name in repeated_names]
+    faults = []
+    unknown_names = [name for name in counts if name not in may_repeat]
+    for name in unknown_names[:FAULTS_SHOWN]:
+        fault = describe_unknown("query parameter", name, [*may_repeat])
+        faults.append((format_path(("query", name)), fault))
+    for name in may_repeat:
+        if counts[name] > 1 and not may_repeat[name]:
+            faults.append((format_path(("query", name)), "is given more than once"))
     if faults:
-        raise InvalidRequest([(format_path(("query", name)), fault) for name, fault in faults])
+        raise InvalidRequest(faults)
 
 
 def _list_parameters(request: Request) -> dict[str, bool]:
     """Return the query parameters of the route, and whether each may be repeated."""
+    may_repeat = {}
+    for parameter in _find_operation(request).get("parameters", ()):
+        if parameter["in"] == "query":
+            may_repeat[parameter["name"]] = parameter["schema"].get("type") == "array"
+    return may_repeat
+
+
+def _find_operation(request: Request) -> Mapping[str, Any]:
     operation_id = to_camel(request.scope["route"].name)
-    paths = request.app.openapi()["paths"].values()
-    operations = (operation for methods in paths for operation in methods.values())
-    operation = next(
-        operation for operation in operations if operation["operationId"] == operation_id
-    )
-    query_parameters = (
-        parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
-    )
-    return {
-        parameter["name"]: parameter["schema"].get("type") == "array"
-        for parameter in query_parameters
-    }
+    for operations in request.app.openapi()["paths"].values():
+        for operation in operations.values():
+            if operation["operationId"] == operation_id:
+                found_operation: Mapping[str, Any] = operation
+                return found_operation
+    raise LookupError(operation_id)

@@ -63,7 +63,7 @@ READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 KEPT_BYTES = 64 * 1024  # of a cached answer
 
-# for many polls of one history
+# Many readers poll the same history, so each answer is encoded once.
 _last_answers: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
 PathName = Annotated[requests.NameParameter, Path()]
@@ -131,7 +131,7 @@ async def _poll_marks(controller: Controller, call: Call, query: MarksAsked) -> 
 async def _build_marks_answer(new_marks: NewMarks, query: MarksAsked) -> MarksAnswer:
     is_ahead = query.after > new_marks.history.last_seq
     marks = new_marks.history.following(query.after)
-    page, _, has_more = await page_of(marks, query.limit)
+    page = await page_of(marks, query.limit)
     state = new_marks.stream
     domain = state.settings.domain_or_default(query.domain)
     return MarksAnswer(
@@ -140,8 +140,8 @@ async def _build_marks_answer(new_marks: NewMarks, query: MarksAsked) -> MarksAn
         sealed=state.final_cut is not None,
         final_cut=state.final_cut,
         quiet=new_marks.quiet,
-        marks=page,
-        has_more=has_more,
+        marks=page.items,
+        has_more=page.has_more,
         ahead_of_stream=is_ahead,
         first_lower=state.record.first_lowers.get(domain),
         logs=state.record.logs,
@@ -339,13 +339,13 @@ async def _build_page(
         replace(window, vouched=vouched_by)
         for window, vouched_by in zip(windows, vouchings, strict=True)
     )
-    page, last, has_more = await page_of(rows, limit)
+    page = await page_of(rows, limit)
     longest, count = vouching.list_holding_back(NAMES_PER_SENTENCE)
     return CompleteWindowsPage(
         stream_id=view.stream.id,
-        windows=page,
-        next=last.end if last else after,
-        has_more=has_more,
+        windows=page.items,
+        next=page.last.end if page.last else after,
+        has_more=page.has_more,
         logs=view.stream.record.logs,
         waiting_for=tuple(writer for writer, _ in longest),
         holding_back_count=count,

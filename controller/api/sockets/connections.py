@@ -140,7 +140,10 @@ class Connection(asyncio.Protocol):
             self._server.data_received(UPGRADE_HEADER.sub(b"\r\nIgnored:", piece))
             self._pass_on_soon()
         if not self._network.is_closing():
-            (self._network.pause_reading if self._held else self._network.resume_reading)()
+            if self._held:
+                self._network.pause_reading()
+            else:
+                self._network.resume_reading()
 
     def _check_time(self) -> None:
         if not self._is_whole and self._loop.time() - self._since > self.request_s:

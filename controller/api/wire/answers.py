@@ -28,7 +28,12 @@ def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
         last = stream.histories[domain].last
         is_at_end = last is None or window.lower_seq == last.seq
         is_quiet = is_at_end and stream.aggregator.domains[domain].is_quiet
-        states[domain] = "finished" if window.sealed else "idle" if is_quiet else "live"
+        if window.sealed:
+            states[domain] = "finished"
+        elif is_quiet:
+            states[domain] = "idle"
+        else:
+            states[domain] = "live"
     return states
 
 

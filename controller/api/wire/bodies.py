@@ -147,9 +147,11 @@ def find_faults(
 ) -> list[PlacedFault]:
     """Return at most `max_faults` faults. A single one is looked for at the place of `first`."""
     part = Part(inspect.type_info(kind), content, place)
-    with suppress(LookupError, TypeError):  # an object may have two fields of one name
-        for step in split_message(first)[1] if max_faults == 1 else ():
-            part = part.go_to(step)
+    if max_faults == 1:
+        _, path = split_message(first)
+        with suppress(LookupError, TypeError):  # an object may have two fields of one name
+            for step in path:
+                part = part.go_to(step)
     return list(islice(_list_faults(part), max_faults)) or [describe_first(first, place)]
 
 
@@ -173,8 +175,8 @@ class Part(NamedTuple):
     """A part of a body, with its type, its place and what only OpenAPI says of it."""
 
     kind: Any
-    given: Any
-    where: Path
+    content: Any
+    place: Path
     schema: Mapping[str, Any] = NO_SCHEMA
 
     def narrow(self) -> Part:
@@ -187,9 +189,9 @@ class Part(NamedTuple):
             return self
         parts = [self._replace(kind=alternative).narrow() for alternative in kind.types]
         possible = [part for part in parts if not isinstance(part.kind, inspect.NoneType)]
-        if self.given is None and len(possible) < len(parts):
+        if self.content is None and len(possible) < len(parts):
             return self._replace(kind=inspect.NoneType())
-        is_list = isinstance(self.given, list)
+        is_list = isinstance(self.content, list)
         fitting = (part for part in possible if hasattr(part.kind, "item_type") == is_list)
         return next(fitting, possible[0])
 
@@ -199,16 +201,16 @@ class Part(NamedTuple):
             field_info.name: field_info.type for field_info in getattr(part.kind, "fields", ())
         }
         kind = of_fields[str(step)] if of_fields else part.kind.item_type
-        return Part(kind, part.given[step], (*part.where, step))
+        return Part(kind, part.content[step], (*part.place, step))
 
     def describe(self, fault: str, bound: object = None) -> PlacedFault:
         words = re.sub(r"\{\w+\}", str(bound), FAULT_WORDS[fault])
-        return format_path(self.where), words + describe_input(self.given)
+        return format_path(self.place), words + describe_input(self.content)
 
     def list_own_faults(self) -> Faults:
         kind = self.kind
         pattern = self.schema.get("pattern")
-        content = self.given
+        content = self.content
         if isinstance(kind, inspect.LiteralType):
             if content not in kind.values:
                 *other_values, last = map(repr, self.schema["enum"])  # msgspec sorts its values
@@ -220,7 +222,7 @@ class Part(NamedTuple):
         if type(content) is not expected:
             yield self.describe(wrong_type)
         elif pattern and not re.fullmatch(pattern, content):
-            yield format_path(self.where), describe_pattern(pattern)
+            yield format_path(self.place), describe_pattern(pattern)
         elif min_value is not None and size < min_value:
             yield self.describe(too_low, min_value)
         elif max_value is not None and size > max_value:
@@ -238,40 +240,46 @@ def _list_faults(part: Part) -> Faults:
     if isinstance(part.kind, inspect.NoneType):
         return
     own_faults = [*part.list_own_faults()]
-    yield from own_faults
-    if not own_faults and isinstance(part.kind, inspect.StructType):
+    if own_faults:
+        yield from own_faults
+    elif isinstance(part.kind, inspect.StructType):
         yield from _list_in_object(part)
-    elif not own_faults and isinstance(part.kind, inspect.DictType):
+    elif isinstance(part.kind, inspect.DictType):
         yield from _list_in_dict(part)
-    elif not own_faults and isinstance(part.given, list):
-        for number in range(len(part.given)):
-            yield from _list_faults(part.go_to(number))
-        if part.schema.get("uniqueItems"):
-            counts = Counter(map(str, part.given))
-            twice = next((name for name, count in counts.items() if count > 1), None)
-            if twice is not None:
-                yield format_path(part.where), f"{twice!r} appears more than once"
+    elif isinstance(part.content, list):
+        yield from _list_in_list(part)
+
+
+def _list_in_list(part: Part) -> Faults:
+    for number in range(len(part.content)):
+        yield from _list_faults(part.go_to(number))
+    if part.schema.get("uniqueItems"):
+        for name, count in Counter(map(str, part.content)).items():
+            if count > 1:
+                yield format_path(part.place), f"{name!r} appears more than once"
+                return
 
 
 def _list_in_object(part: Part) -> Faults:
     fields = {field_info.name: field_info for field_info in part.kind.fields}
     for name, field_info in fields.items():
-        if name in part.given:
+        if name in part.content:
             yield from _list_faults(part.go_to(name))
         elif field_info.required:
-            yield format_path((*part.where, name)), FAULT_WORDS["missing"]
-    for name in part.given:
+            yield format_path((*part.place, name)), FAULT_WORDS["missing"]
+    for name in part.content:
         if name not in fields:
-            yield format_path((*part.where, name)), describe_unknown("field", name, [*fields])
+            yield format_path((*part.place, name)), describe_unknown("field", name, [*fields])
 
 
 def _list_in_dict(part: Part) -> Faults:
-    is_of_segments = isinstance(part.kind.key_type, inspect.IntType)
-    pattern, message = (
-        (SEGMENT_PATTERN, MUST_BE_A_SEGMENT) if is_of_segments else (NAME_SCHEMA, MUST_BE_A_NAME)
-    )
-    for key, value in part.given.items():
-        place = (*part.where, key)
+    pattern = NAME_SCHEMA
+    message = MUST_BE_A_NAME
+    if isinstance(part.kind.key_type, inspect.IntType):
+        pattern = SEGMENT_PATTERN
+        message = MUST_BE_A_SEGMENT
+    for key, value in part.content.items():
+        place = (*part.place, key)
         if re.fullmatch(pattern, key):
             yield from _list_faults(Part(part.kind.value_type, value, place))
         else:

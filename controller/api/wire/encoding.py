@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -20,11 +20,16 @@ def reply(value: object, status: int = 200) -> Response:
     return Response(encode(value), status, media_type="application/json")
 
 
-async def page_of(items: Iterable[Item], limit: int) -> tuple[tuple[Any, ...], Item | None, bool]:
-    """Return the encoded items of a page, the last item, and whether more items follow.
+class Page(NamedTuple, Generic[Item]):
+    """The encoded items of a page, the last of them (`None` if it has none), and if more follow."""
 
-    A page has at most `limit` items and `ANSWER_BYTES`, but at least one item.
-    """
+    items: tuple[Any, ...]
+    last: Item | None
+    has_more: bool
+
+
+async def page_of(items: Iterable[Item], limit: int) -> Page[Item]:
+    """Return a page of at most `limit` items and `ANSWER_BYTES`, but of at least one item."""
     page: list[msgspec.Raw] = []
     last = None
     bytes_left = ANSWER_BYTES
@@ -32,7 +37,7 @@ async def page_of(items: Iterable[Item], limit: int) -> tuple[tuple[Any, ...], I
         encoded_item = encode(item)
         bytes_left -= len(encoded_item)
         if len(page) == limit or (page and bytes_left < 0):
-            return tuple(page), last, True
+            return Page(tuple(page), last, has_more=True)
         page.append(msgspec.Raw(encoded_item))
         last = item
-    return tuple(page), last, False
+    return Page(tuple(page), last, has_more=False)

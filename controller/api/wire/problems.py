@@ -136,9 +136,8 @@ def _build_http_problem(error: HTTPException) -> Response:
 
 def _list_allowed_methods(app: FastAPI, path: str) -> str:
     """Read all routes, because Starlette knows only one route's methods."""
-    operations = [
-        operations
-        for template, operations in app.openapi()["paths"].items()
-        if compile_path(template)[0].match(path)
-    ]
-    return ", ".join(sorted(method.upper() for methods in operations for method in methods))
+    methods: list[str] = []
+    for template, operations in app.openapi()["paths"].items():
+        if compile_path(template)[0].match(path):
+            methods += [method.upper() for method in operations]
+    return ", ".join(sorted(methods))

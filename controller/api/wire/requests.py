@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field, structs
 from pydantic import Field
@@ -53,7 +53,7 @@ def request_of(
     *,
     nested_requests: Mapping[Any, Any] = NOTHING_NESTED,
     is_partial: bool = False,
-) -> Any:  # noqa: ANN401 - a class
+) -> type[Struct]:
     """Return the struct of a value in requests, which refuses unknown names and fields.
 
     `nested_requests` has the requests of values in its fields. If `is_partial`, no field is
@@ -108,10 +108,19 @@ def check_names(names: Iterable[str]) -> None:
         raise ValueError(MUST_BE_A_NAME)
 
 
-_Settings: Any = request_of(StreamSettings, "_Settings", "", is_partial=True)
+if TYPE_CHECKING:
+
+    class _Settings(Struct, frozen=True):
+        """The settings that `StreamChanges` checks."""
+
+        domains: Sequence[str] | UnsetType | None
+        expected_writers: Sequence[str] | UnsetType | None
+
+else:
+    _Settings = request_of(StreamSettings, "_Settings", "", is_partial=True)
 
 
-class StreamChanges(_Settings):  # type: ignore[misc]
+class StreamChanges(_Settings, frozen=True):
     """Settings of a stream to set or change. All are optional; durations are in ms.
 
     The dashboard shows the descriptions, which explain the effects of a change.
@@ -137,24 +146,29 @@ class StreamChanges(_Settings):  # type: ignore[misc]
             raise ValueError("a name appears more than once")
 
     def settings(self) -> dict[str, Any]:
-        values = ((setting, getattr(self, setting.name)) for setting in list_settings())
-        return {
-            setting.name: value
-            for setting, value in values
-            if value is not UNSET and (value is not None or setting.is_nullable)
-        }
+        settings = {}
+        for setting in list_settings():
+            value = getattr(self, setting.name)
+            if value is UNSET or (value is None and not setting.is_nullable):
+                continue
+            settings[setting.name] = value
+        return settings
 
 
-_EventTimeForm: Any = request_of(EventTimeForm, "_EventTimeForm", "")
+if TYPE_CHECKING:
+    _EventTimeForm = EventTimeForm
+else:
+    _EventTimeForm = request_of(EventTimeForm, "_EventTimeForm", "")
 
 
-class EventTimeFormRequest(_EventTimeForm):  # type: ignore[misc]
+class EventTimeFormRequest(_EventTimeForm, frozen=True):
     """How the event times of a log are read, in one domain."""
 
     domain: values.Name | None = None
 
     def __post_init__(self) -> None:
-        check_names([self.domain] if self.domain is not None else [])
+        if self.domain is not None:
+            check_names([self.domain])
 
     def to_form(self) -> EventTimeForm:
         """Raises `Rejected` for fields that do not fit, and `Unreadable` for an unknown zone."""
@@ -167,11 +181,14 @@ class EventTimeFormRequest(_EventTimeForm):  # type: ignore[misc]
         return form
 
 
-BacklogPolicyBody: Any = request_of(
-    BacklogPolicy,
-    "BacklogPolicyBody",
-    "When a reader group has a backlog. Thresholds are in ms and exclusive; null means never.",
-)
+if TYPE_CHECKING:
+    BacklogPolicyBody = BacklogPolicy
+else:
+    BacklogPolicyBody = request_of(
+        BacklogPolicy,
+        "BacklogPolicyBody",
+        "When a reader group has a backlog. Thresholds are in ms and exclusive; null means never.",
+    )
 
 
 class Request(Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,22 +214,26 @@ class WindowRequest(Request, frozen=True):
     domain: values.Name | None = None
 
     def __post_init__(self) -> None:
-        check_names([self.domain] if self.domain is not None else [])
+        if self.domain is not None:
+            check_names([self.domain])
 
 
-_Requirement: Any = request_of(
-    Requirement,
-    "_Requirement",
-    "",
-    nested_requests={ReadOffsets: request_of(ReadOffsets, "ReadBody", ReadOffsets.__doc__ or "")},
-)
+if TYPE_CHECKING:
+    _Requirement = Requirement
+else:
+    ReadBody = request_of(ReadOffsets, "ReadBody", ReadOffsets.__doc__ or "")
+    _Requirement = request_of(
+        Requirement, "_Requirement", "", nested_requests={ReadOffsets: ReadBody}
+    )
 
 
-class CompletenessRequest(_Requirement):  # type: ignore[misc]
+class CompletenessRequest(_Requirement, frozen=True):
     """How far a stream must be complete, the writers that must vouch, and its reader."""
 
     def __post_init__(self) -> None:
-        check_names([*self.require, *([] if self.domain is None else [self.domain])])
+        check_names(self.require)
+        if self.domain is not None:
+            check_names([self.domain])
 
 
 class ReaderLeave(Request, frozen=True):

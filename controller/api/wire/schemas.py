@@ -131,5 +131,10 @@ def _refine(part: Any) -> Any:  # noqa: ANN401 - any part of a document
         return [_refine(value) for value in part]
     if isinstance(part, float) and part.is_integer():
         return min(int(part), MAX_INT64)
-    name = SCHEMA_REFERENCE.fullmatch(part) if isinstance(part, str) else None
-    return SCHEMA_REF.format(name=SCHEMA_NAMES.get(name[1], name[1])) if name else part
+    reference = None
+    if isinstance(part, str):
+        reference = SCHEMA_REFERENCE.fullmatch(part)
+    if reference is None:
+        return part
+    name = reference[1]
+    return SCHEMA_REF.format(name=SCHEMA_NAMES.get(name, name))

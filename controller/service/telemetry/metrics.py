@@ -10,7 +10,7 @@ from functools import cache, partial
 from hashlib import sha256
 from heapq import nlargest, nsmallest
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from prometheus_client import (
@@ -146,14 +146,12 @@ class Exposition(Collector):
         """Read the streams in the event loop; a thousand with many waiting members take 20 ms."""
         self._registry = registry
         self._now = now
-        self._streams = [
-            read_stream(stream, stream.served_ms(now)) for stream in islice(streams, STREAMS_SHOWN)
-        ]
-        self._backlogs = [
-            ([stream.record.name, group], backlog)
-            for stream in islice(streams, STREAMS_SHOWN)
-            for group, backlog in list_flags(stream, now)
-        ]
+        self._streams: list[StreamReading] = []
+        self._backlogs: list[tuple[list[str], bool]] = []
+        for stream in islice(streams, STREAMS_SHOWN):
+            self._streams.append(read_stream(stream, stream.served_ms(now)))
+            for group, has_backlog in list_flags(stream, now):
+                self._backlogs.append(([stream.record.name, group], has_backlog))
         self._not_shown = len(streams) - len(self._streams)
         self._groups, self._groups_not_shown = read_groups(islice(streams, STREAMS_SHOWN))
 
@@ -170,20 +168,20 @@ class Exposition(Collector):
         yield _build_family("group_backlog", sentence, self._backlogs, ["stream", "group"])
 
     def _collect_streams(self) -> Iterator[Metric]:
-        members = (
-            ([stream.name, state], count)
-            for stream in self._streams
-            for state, count in stream.members.items()
-        )
+        members: list[tuple[list[str], int]] = []
+        excluded_writers: list[tuple[list[str | None], float]] = []
+        for stream in self._streams:
+            for state, count in stream.members.items():
+                members.append(([stream.name, state], count))
+            for writer, began_at in stream.out.items():
+                excluded_s = max(0, self._now.wall - began_at) / 1000
+                excluded_writers.append(
+                    ([stream.name, writer, stream.contacts[writer]], excluded_s)
+                )
         yield _build_family("members", "Members by state", members, ["stream", "state"])
         for name, sentence in STREAM_COUNTERS.items():
             counts = (([stream.name], getattr(stream, name)) for stream in self._streams)
             yield _build_family(name, sentence, counts, ["stream"], CounterMetricFamily)
-        excluded_writers = (
-            ([stream.name, writer, stream.contacts[writer]], max(0, self._now.wall - since) / 1000)
-            for stream in self._streams
-            for writer, since in stream.out.items()
-        )
         sentence = "How long a writer is excluded, after a mark advanced without it"
         shown_writers = nsmallest(NAMES_SHOWN, excluded_writers, key=itemgetter(1))
         labels = ["stream", "writer", "contact"]
@@ -191,27 +189,20 @@ class Exposition(Collector):
 
     def _collect_domains(self) -> Iterator[Metric]:
         build = self._build_domain_family
-        counter = CounterMetricFamily
         # the last seq counts all, across restarts and owners
         sentence = "Marks appended since the stream was created"
-        yield build(
-            "marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter
-        )
+        yield build("marks", sentence, _find_last_seq, CounterMetricFamily)
         sentence = "Rows that writers reported to have written below the lower"
-        yield build("broken_promises", sentence, lambda domain: domain.late_rows, counter)
+        yield build("broken_promises", sentence, attrgetter("late_rows"), CounterMetricFamily)
         sentence = "Lower of the last mark, in the stream's time"
-        yield build("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
+        yield build("lower", sentence, _find_lower)
         sentence = "Wall clock minus lower, if that is Unix ms; grows while idle"
         yield build("watermark_lag_seconds", sentence, self._find_lag_s)
         yield build("mark_age_seconds", "Time since the last mark", self._find_age_s)
         sentence = "Members that hold the watermark back"
-        yield build("holding_back", sentence, lambda domain: domain.holding_back)
+        yield build("holding_back", sentence, attrgetter("holding_back"))
         sentence = "How long the first of them has held the watermark back"
-        yield build(
-            "longest_holding_back_seconds",
-            sentence,
-            lambda domain: domain.longest[0].held_back_ms / 1000 if domain.longest else 0,
-        )
+        yield build("longest_holding_back_seconds", sentence, _find_longest_s)
 
     def _build_domain_family(
         self,
@@ -228,12 +219,12 @@ class Exposition(Collector):
         return _build_family(name, sentence, rows, ["stream", "domain"], kind)
 
     def _collect_holding_back(self) -> Iterator[Metric]:
-        waits = (
-            (waiting.held_back_ms, [stream, domain.domain, waiting.writer], waiting)
-            for stream, domain in _list_domains(self._streams)
-            for waiting in domain.longest
-            if waiting.held_back_ms >= NAMED_AFTER_MS
-        )
+        waits = []
+        for stream, domain in _list_domains(self._streams):
+            for waiting in domain.longest:
+                if waiting.held_back_ms >= NAMED_AFTER_MS:
+                    names = [stream, domain.domain, waiting.writer]
+                    waits.append((waiting.held_back_ms, names, waiting))
         named_waits = [
             ([*names, waiting.contact], waiting)
             for _, names, waiting in nlargest(NAMES_SHOWN, waits, key=itemgetter(0, 1))
@@ -263,13 +254,28 @@ class Exposition(Collector):
         return (self._now.wall - domain.last.lower) / 1000
 
     def _find_age_s(self, domain: DomainReading) -> float | None:
-        return (
-            None if domain.last is None else max(0, self._now.wall - domain.last.written_at) / 1000
-        )
+        if domain.last is None:
+            return None
+        return max(0, self._now.wall - domain.last.written_at) / 1000
 
 
 def _list_domains(streams: Sequence[StreamReading]) -> Iterator[tuple[str, DomainReading]]:
-    return ((stream.name, domain) for stream in streams for domain in stream.domains)
+    for stream in streams:
+        for domain in stream.domains:
+            yield stream.name, domain
+
+
+def _find_last_seq(domain: DomainReading) -> int:
+    return 0 if domain.last is None else domain.last.seq
+
+
+def _find_lower(domain: DomainReading) -> int | None:
+    return None if domain.last is None else domain.last.lower
+
+
+def _find_longest_s(domain: DomainReading) -> float:
+    """Return how long the first writer has held the watermark back, or 0 if none does."""
+    return domain.longest[0].held_back_ms / 1000 if domain.longest else 0
 
 
 def _build_family(
