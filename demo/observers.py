@@ -44,7 +44,7 @@ ROWS_PER_LOOK = 300
 So all rows are judged by the last look before them, and a simulation can say which are lost.
 """
 
-TITLE = "Departures per hour, an airport is cut off; latency in replay time"
+TITLE = "Departures per hour, an airport is cut off; latency in hours of 2013"
 HEADINGS = ("watermark", "lost", "lost %", "median", "longest")
 MAXIMUM, MINIMUM = "Spark's maximum", "observed minimum"
 

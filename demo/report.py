@@ -18,8 +18,8 @@ from demo.replay import SEGMENTS, STREAM
 URL = "http://127.0.0.1:7464"
 """Where `./run serve` listens."""
 
-TITLE = "Departures per hour, counted as flights land; latency in replay time"
-APPENDS = f"appends them to a log of {SEGMENTS} segments"
+TITLE = "Departures per hour, counted as flights land; latency in hours of 2013"
+APPENDS = f"appends them to a log of {SEGMENTS} partitions, in files"
 PUTS = f"{APPENDS}, as objects of an S3 server"
 PRODUCES = "produces them to a Kafka topic, in transactions"
 INCIDENTS = "On the way a partition is added, and a carrier is killed (-9) amid a transaction."
@@ -58,9 +58,12 @@ def plot(
             "still has in the air, or the clock when it has none."
         ),
         *([INCIDENTS] if on_kafka else []),
-        "Spark counts departures per hour and origin under the watermark that comes of that.",
         (
-            f"The same count {'goes through' if run_own else 'is simulated under'} Spark's own "
+            "Spark counts departures per hour and airport. Its watermark is the least of the noted "
+            "times."
+        ),
+        (
+            f"The same count {'goes through' if run_own else 'is computed under'} Spark's own "
             f"watermark, with its defaults and a batch a minute, at delays of {delays}."
         ),
     ]
@@ -68,7 +71,7 @@ def plot(
 
 def table(findings: Findings) -> Table:
     """Return the table of measurements, and of predictions for the rest."""
-    by = ["Spark"] * len(findings.measured) + ["simulation"] * len(findings.predicted)
+    by = ["Spark"] * len(findings.measured) + ["computed"] * len(findings.predicted)
     rows = [(each.name, *cells(each), how) for each, how in zip(findings.shown, by, strict=False)]
     return stage.table(TITLE, HEADINGS, rows, ours=findings.shown[0].name)
 
@@ -83,7 +86,7 @@ def closing(findings: Findings) -> tuple[str, ...]:
     """Return sentences on the table, and on whether the measurement can be trusted."""
     noted, guessed, *_ = findings.shown
     least = find_least_lossless(findings.shown)
-    relation = "as" if findings.agree else "something else than"
+    relation = "equal" if findings.agree else "differ from"
     return (
         (
             f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. Spark's own watermark with a "
@@ -94,7 +97,10 @@ def closing(findings: Findings) -> tuple[str, ...]:
             "hindsight knows that. The median latency of noted time is then "
             f"{sooner_hours(findings.shown):.1f} h less."
         ),
-        f"Spark measured {relation} the simulation predicted: every row lost, every latency.",
+        (
+            f"Spark's figures {relation} the simulation's, for each lost row and each latency. The "
+            "simulation computes them without Spark."
+        ),
         *findings.incidents,
     )
 

@@ -36,7 +36,7 @@ LEAST_MB, EACH_MB = 1500, 700
 PORTS = ("the master", "its page", "the Connect server", "the controller", "the broker")
 HOW = """
 To submit your program:
-  .venv/bin/spark-submit --properties-file {properties} hourly.py
+  ./run spark-submit --properties-file {properties} hourly.py
 To connect from any Python with pyspark[connect]:
   SparkSession.builder.remote("{remote}").getOrCreate()
 docs/guides/spark-elsewhere.md has such programs. Ctrl-C ends all of it."""

@@ -35,7 +35,15 @@ from noted_time.observing import (
 )
 from noted_time.progress import ReadOffsets
 from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
-from noted_time.stores import LogPath, LogStore, ObjectPath, Version, parse_root, store_of
+from noted_time.stores import (
+    LogPath,
+    LogStore,
+    ObjectPath,
+    Version,
+    locate_root,
+    parse_root,
+    store_of,
+)
 from noted_time.stores.port import Names, Publish, Seconds
 from noted_time.values import (
     DAY_MS,
@@ -260,6 +268,7 @@ __all__ = [
     "join_names",
     "list_local_spans",
     "load_function",
+    "locate_root",
     "name_noted_topic",
     "name_program",
     "name_source",

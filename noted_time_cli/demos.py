@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time as clock
 from contextlib import ExitStack, closing, suppress
 from itertools import count
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from noted_time import Rejected, UnknownStream
-from noted_time.answers import StreamAnswer
+from noted_time.answers import Explanation, StreamAnswer
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
@@ -25,13 +26,10 @@ WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
 SILENT_S, BACK_S = 5, 50  # the seconds of a round while the stalled writer does not note
 
-STALL_MESSAGES = {
-    SILENT_S: f"{STALLED_WRITER} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
-    SILENT_S
-    + WRITER_TIMEOUT_S: f"{STALLED_WRITER} has timed out: the watermark advances without it.",
-    BACK_S: f"{STALLED_WRITER} has returned, and counts again.",
-}
 BEHIND_MS = 1000
+FIRST_LOOK_S = 2  # until then the writers join
+REASON = re.compile("has held it back|excluded")
+NUMBER = re.compile(r"\d\S*")
 WRITER_LOG = logging.getLogger("noted_time.writer")
 
 
@@ -58,15 +56,14 @@ def demo_stream(
     """Write a small live stream, to have something to look at within ten seconds.
 
     Four writers note every second. Once a minute one stalls, and the watermark waits until it times
-    out.
+    out. Each change is printed as the controller explains it. Without an answer, the status is 69.
 
     Try it:  noted-time demo-stream --for 60s
     """
-    with closing(Transport(url, token=token)) as transport:
+    with closing(Transport(url, token=token)) as transport, ExitStack() as stack:
         _create(transport, name)
         say(f"{name} is running. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
         say(f"Or:  {name_program()} explain {name}")
-    with ExitStack() as stack:
         WRITER_LOG.addFilter(_is_unexpected)
         stack.callback(WRITER_LOG.removeFilter, _is_unexpected)
         fleet = {
@@ -74,7 +71,7 @@ def demo_stream(
             for each in WRITER_RATES
         }
         with suppress(KeyboardInterrupt):
-            _play(fleet, lasting)
+            _play(fleet, lasting, Observer(transport, name))
         for client in fleet.values():
             client.idle()
     say(f"{name} stays as it is, its writers idle.")
@@ -103,7 +100,30 @@ def _create(transport: Transport, name: str) -> None:
             )
 
 
-def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
+class Observer:
+    """Prints what the controller says of a stream, whenever that changes."""
+
+    def __init__(self, transport: Transport, name: str) -> None:
+        self._transport = transport
+        self._question = Question("GET", stream_path(name, "explain"), answer=Explanation)
+        self._seen = "", ""
+
+    def look(self, second: int) -> None:
+        """Print the first sentence of the explanation and its reason, if they changed.
+
+        Raises `Unreachable` if no controller answers.
+        """
+        explanation = self._transport.ask(self._question)
+        first, *others = explanation.sentences
+        reason = next((sentence for sentence in others if REASON.search(sentence)), "")
+        seen = explanation.condition, NUMBER.sub("", reason)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        say(f"{second // 60}:{second % 60:02}  {first} {reason}".rstrip())
+
+
+def _play(fleet: dict[str, WriterClient], lasting_ms: int | None, observer: Observer) -> None:
     """Continue each writer from its position at the controller."""
     for client in fleet.values():
         client.join()
@@ -111,11 +131,11 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
     began = clock.monotonic()
     for second in count() if lasting_ms is None else range(lasting_ms // 1000):
         clock.sleep(max(0.0, began + second - clock.monotonic()))
-        if second % ROUND_S in STALL_MESSAGES:
-            say(f"{second // 60}:{second % 60:02}  {STALL_MESSAGES[second % ROUND_S]}")
         now = int(clock.time() * 1000) - BEHIND_MS
         for segment, (writer, rows) in enumerate(WRITER_RATES.items()):
             if writer in list_noting_writers(second):
                 client = fleet[writer]
                 end = client.position.get(segment, 0) + rows
                 client.note_time(now, {segment: end}, max_time=now)
+        if second >= FIRST_LOOK_S:
+            observer.look(second)

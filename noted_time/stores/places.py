@@ -105,3 +105,29 @@ def check_bucket(name: str, scheme: str, bucket: str, path: str, credentials_pla
             f"{STORE_CREDENTIALS[scheme]}"
         )
     return posixpath.normpath(f"/{path}").lstrip("/")
+
+
+def locate_root(root: str | PathLike[str] | ObjectPath, *, is_read_here: bool) -> str:
+    """Return a log's root for other processes, as a URL or an absolute path.
+
+    A relative path is of this process's directory. Other machines may have another one, so it is
+    refused unless `is_read_here`.
+
+    >>> locate_root("s3://lake/topics", is_read_here=False)
+    's3://lake/topics'
+    >>> locate_root("/data/log", is_read_here=False)
+    '/data/log'
+    >>> locate_root("log", is_read_here=True) == str(Path.cwd() / "log")
+    True
+
+    Raises `Unreadable` as `parse_root`, and for a relative path.
+    """
+    place = parse_root(root)
+    if isinstance(place, ObjectPath) or place.is_absolute():
+        return str(place)
+    if is_read_here:
+        return str(place.absolute())
+    raise Unreadable(
+        f"the root {str(place)!r} is relative, and Spark's server may have another directory: pass "
+        "an absolute path"
+    )

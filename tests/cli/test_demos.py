@@ -15,8 +15,6 @@ from noted_time_cli.demos import (
     BACK_S,
     BEHIND_MS,
     ROUND_S,
-    SILENT_S,
-    STALL_MESSAGES,
     STALLED_WRITER,
     WRITER_RATES,
     WRITER_TIMEOUT_S,
@@ -27,7 +25,7 @@ from tools.trials.served import Served
 
 
 def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
-    """The times follow from the rules, and the demo's messages come at these times."""
+    """The times follow from the rules."""
     settings = StreamSettings(
         writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(WRITER_RATES)
     )
@@ -42,10 +40,9 @@ def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
         out += [second] if stream.record(STALLED_WRITER).excluded else []
         held += [second] if mark is None else []
 
-    last = SILENT_S - 1
+    last = demos.SILENT_S - 1
     assert held == [n + s for n in (0, ROUND_S) for s in range(last + 1, last + WRITER_TIMEOUT_S)]
     assert out == [n + s for n in (0, ROUND_S) for s in range(last + WRITER_TIMEOUT_S, BACK_S)]
-    assert list(STALL_MESSAGES) == [SILENT_S, SILENT_S + WRITER_TIMEOUT_S, BACK_S]
 
 
 @pytest.fixture
@@ -80,8 +77,20 @@ def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name:
     lines = played.err.splitlines()
     assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
     assert lines[0] == f"{name} is running. Look at it:  {served.url}/#/streams/{name}"
-    assert lines[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
+    assert lines[2].startswith(f"0:02  {name} ")
     assert lines[-1] == f"To remove it:  noted-time stream delete {name}"
+
+
+def test_demo_ends_with_69_when_no_controller_answers(
+    run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
+) -> None:
+    """It prints only what a controller says."""
+    pauses[4] = served.stop
+    played = run("demo-stream", name)
+    served.start()
+
+    assert played.status == 69
+    assert f"no answer from {served.url}/v1/streams/{name}/explain" in played.err
 
 
 def test_ctrl_c_ends_the_demo_stream_cleanly(

@@ -82,6 +82,17 @@ def test_flights_can_be_read_after_the_demo(demo_directory: Path, tmp_path: Path
     assert (stream["marks"]["default"] is not None, states) == (True, {"finished"})
 
 
+def test_database_of_a_controller_is_not_removed(tmp_path: Path) -> None:
+    """The demo's last advice starts a controller on it."""
+    database = tmp_path / "flights.db"
+    with controller(database, tmp_path), demo(tmp_path) as process:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+
+    refusal = f"{database} is served by a controller: stop it, or choose another directory by --out"
+    assert (process.returncode, refusal in " ".join(output.split())) == (2, True), output
+    assert database.exists()
+
+
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
     written = "noted-time-*/log/flights/partition=*/*.parquet"

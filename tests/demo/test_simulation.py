@@ -7,9 +7,11 @@ from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demo.as_files import make_table
 from demo.data import HOUR_MS, MINUTE_MS, Flight, Flights, read_flights
 from demo.findings import choose_delays
 from demo.measurement import format_delay
@@ -79,7 +81,10 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
     passed = accumulate((flight.departure // HOUR_MS for flight in january.landed), max)
     hours = groupby(zip((0, *passed), january.landed, strict=False), itemgetter(0))
     coarse = [[flight for _, flight in batch] for _, batch in hours]
-    sooner = f"{sooner_hours((simulate_noted_time(january), *own)):.1f} hours sooner than with the"
+    noted_january = simulate_noted_time(january)
+    sooner = sooner_hours((noted_january, *own))
+    of_six_hours = own[2]
+    six_hours_later = of_six_hours.median_hours - noted_january.median_hours
     shown, noted = (
         (*own, *of_year[::2]),
         [cells(simulate_noted_time(each)) for each in (january, year)],
@@ -88,8 +93,15 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
         *("| {} | {} | {} % | {} | {} |".format(each.name, *cells(each)) for each in shown),
         *("** | **{}** | **{} %** | **{}** | **{}** |".format(*each) for each in noted),
         " | ".join(f"{run_spark(coarse, each.delay_ms or 0)[0]:,}" for each in own),
-        f"a delay of 2 hours loses {own[0].lost:,} of {own[0].rows:,} rows",
-        f"{sooner} least delay that loses none, {format_delay(own[-1].delay_ms or 0)}.",
+        f"{noted_january.rows:,} rows",
+        (
+            f"a delay of 6 hours loses {of_six_hours.lost} rows, and its counts come "
+            f"{six_hours_later:.1f} hours later"
+        ),
+        (
+            f"the delay must be {format_delay(own[-1].delay_ms or 0)}. Then the counts come "
+            f"{sooner:.1f} hours later."
+        ),
     ]
     pages = " ".join((ROOT / page).read_text() for page in PAGES)
     assert [figure for figure in figures if figure not in " ".join(pages.split())] == []
@@ -123,3 +135,8 @@ def test_the_year_has_all_its_flights() -> None:
     year = read_flights()
 
     assert (len(year.landed), year.cancelled, year.untimed) == (327_346, 8_255, 1_175)
+
+
+def test_the_flights_in_the_clone_are_those_of_the_demo() -> None:
+    """`./run python -m demo.as_files` writes them."""
+    assert pq.read_table(ROOT / "examples" / "flights.parquet") == make_table()

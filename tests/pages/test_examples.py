@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pyarrow.parquet as pq
 import pytest
 
-from demo.as_files import make_table
 from tests.pages.test_pages import JARS
 from tests.support.page import BLOCK, ROOT, Example, Runner, read_page, read_section
 from tests.support.processes import ServeProcess, run_python
@@ -97,10 +95,6 @@ def test_every_script_is_known_here() -> None:
     found = {path for path in map(Path, tracked.split()) if path.parent.name != "shops"}
 
     assert found == {Path("examples", each) for each in (*SCRIPTS, "flights.parquet")}
-
-
-def test_the_flights_are_those_of_the_demo() -> None:
-    assert pq.read_table(ROOT / "examples" / "flights.parquet") == make_table()
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ class Posting:
         if isinstance(self.failure, RECOVERABLE_REFUSALS):
             raise self.failure
         if outbox.durable_through < ticket:
-            message = f"not durable within {timeout_s:g} s: {self.failure or 'no answer'}"
+            message = f"not durable within {round(timeout_s, 1):g} s: {self.failure or 'no answer'}"
             raise Unreachable(message) from self.failure
         return Flushed(outbox.lower(outbox.vouched.last_domain), outbox.excluded, outbox.late_rows)
 

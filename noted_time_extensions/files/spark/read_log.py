@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from noted_time import Rejected
-from noted_time.extending import Transport, parse_root
+from noted_time.extending import Transport, locate_root
 from noted_time_extensions.files.spark.log_rows import build_scan_schema
 from noted_time_extensions.files.spark.log_source import LogSource
 from noted_time_extensions.files.spark.options import Option
@@ -44,7 +44,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
     `root` contains the log in the layout of `noted_time_extensions.files.layout`. It is a path or a
     URL, such as ``s3://lake/topics``. Driver and workers read it, with credentials from their
-    environments.
+    environments. A relative path is of the driver's directory. With Spark Connect it is refused.
 
     `event_time` is the column of the event time, in the time domain `domain`. It is read as the
     stream states, or with the zone, unit and format of `Columns`. If neither says how to read a
@@ -73,9 +73,9 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     """
     policy.check_partial("read_noted_log")
     chosen = choose_options(options, OPTION_FIELDS)
-    place = str(parse_root(root)), noted.name, noted.url
-    query = LogQuery(*place, event_time, domain, policy, ignore=tuple(ignore), **chosen)
     is_here = isinstance(spark, SparkSession)
+    place = locate_root(root, is_read_here=is_here), noted.name, noted.url
+    query = LogQuery(*place, event_time, domain, policy, ignore=tuple(ignore), **chosen)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
             check_known(transport, query.stream, query.domain, query.range.end_at)

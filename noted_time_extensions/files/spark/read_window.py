@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import Rejected
-from noted_time.extending import Time, Transport, choose_domain, parse_root
+from noted_time.extending import Time, Transport, choose_domain, locate_root
 from noted_time_extensions.files.spark.forms import ColumnForms
 from noted_time_extensions.files.spark.log_files import CutRange
 from noted_time_extensions.files.spark.options import Columns
@@ -24,9 +25,6 @@ from spark_integration.extending import (
     create_reader,
     wait_for_window,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def read_complete(  # noqa: PLR0913 - keyword-only but for five
@@ -65,10 +63,11 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     columns: Columns = chosen.get("columns", Columns())
     if read.deleted != "fail" or columns.late != "drop":
         raise Rejected('a window of a file log has no deleted="accept", and no late="keep"')
+    place = locate_root(root, is_read_here=isinstance(spark, SparkSession))
     window = wait_for_window(noted, start, end, domain=domain, read=read, late=late)
     forms = _find_forms(noted, domain, event_time, columns)
     query = WindowQuery(
-        root=str(parse_root(root)),
+        root=place,
         stream=noted.name,
         start=window.start,
         end=window.end,

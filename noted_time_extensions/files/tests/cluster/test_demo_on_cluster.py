@@ -1,15 +1,24 @@
 """The page about `./run cluster`, which runs the query of the demo."""
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from demo.run_cluster import write_flights
 from tests.support.page import Example, Runner
-from tools.trials.cluster import HOME, Cluster
+from tools.trials.cluster import Cluster
 from tools.trials.served import Served
 
 pytestmark = pytest.mark.acceptance
+
+RUN = f"""#!/bin/sh
+export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
+exec "$@"
+"""
+"""What `./run spark-submit` does once the environment of the clone is there."""
 
 
 class Saving(Runner):
@@ -28,19 +37,15 @@ def test_page_runs_as_printed(
     cluster: Cluster, connect: str, served: Served, tmp_path: Path
 ) -> None:
     """A program is submitted, and another one connects."""
-    data = "build/cluster/run"
-    elsewhere = {
-        ".venv/bin/spark-submit": str(HOME / "bin" / "spark-submit"),
-        f"{data}/spark/spark.conf": str(cluster.properties),
-        data: str(tmp_path),
-        "http://127.0.0.1:7080": served.url,
-        "sc://127.0.0.1:7079": connect,
-    }
-    write_flights(1, served.url, tmp_path / "log")
+    elsewhere = {"http://127.0.0.1:7080": served.url, "sc://127.0.0.1:7079": connect}
+    data = tmp_path / "build" / "cluster" / "run"
+    (data / "spark").mkdir(parents=True)
+    shutil.copy(cluster.properties, data / "spark" / "spark.conf")
+    write_flights(1, served.url, data / "log")
+    runner = Saving(tmp_path, served.url, elsewhere)
+    (tmp_path / "run").write_text(RUN)
 
-    *_, submitted, connected = Saving(tmp_path, served.url, elsewhere).run_page(
-        "docs/guides/spark-elsewhere.md", "A cluster"
-    )
+    *_, submitted, connected = runner.run_page("docs/guides/spark-elsewhere.md", "A cluster")
 
     assert "|{2013-01-01 10:00:00, 2013-01-01 11:00:00}|LGA" in submitted
     assert "|   EWR|" in connected
