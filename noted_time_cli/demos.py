@@ -101,7 +101,7 @@ def _create(transport: Transport, name: str) -> None:
 
 
 class Observer:
-    """Prints what the controller says of a stream, whenever that changes."""
+    """Prints how the controller explains a stream, after each change."""
 
     def __init__(self, transport: Transport, name: str) -> None:
         self._transport = transport

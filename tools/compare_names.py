@@ -59,7 +59,7 @@ def take_keywords(tree: ast.AST) -> list[Word]:
 
 
 def list_locals(scope: Any) -> Iterator[str]:  # noqa: ANN401 - any class of nodes
-    """Yield the names that a function or a comprehension binds, without those of inner scopes."""
+    """Yield the names that a function or a comprehension binds, except in inner scopes."""
     if isinstance(scope, COMPREHENSIONS):
         targets = [node for part in scope.generators for node in ast.walk(part.target)]
         yield from (node.id for node in targets if isinstance(node, ast.Name))
@@ -158,7 +158,7 @@ def read_texts(commit: str) -> dict[str, tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what a commit changes beyond names; returns 1 if there is something."""
+    """Print the changes of a commit beyond names, and return 1 if it has any."""
     if len(arguments) != 1:
         sys.stderr.write(f"{__doc__}")
         return 2

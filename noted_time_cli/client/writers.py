@@ -186,7 +186,7 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _list_effects(call: Caller, stream: str, row: Json) -> Iterator[str]:
-    """Yield the dry run of each domain, and what the removal changes if no watermark moves."""
+    """Yield the dry run of each domain, and the change by the removal if no watermark moves."""
     path, writer = stream_path(stream, "explain"), row["writer"]
     answer = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
     is_moved = False

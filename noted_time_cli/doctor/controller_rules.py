@@ -59,7 +59,7 @@ def judge_versions(theirs: str, ours: str) -> list[Finding]:
 
 
 def judge_zone_data(theirs: str | None, ours: str | None) -> list[Finding]:
-    """Compare the releases of zone data, by which a time of a zone may be read differently.
+    """Compare the releases of zone data, which may read a time of a zone differently.
 
     >>> [judge_zone_data(theirs, "2026a")[0].outcome for theirs in ("2026a", "2025b", None)]
     ['ok', 'not checked', 'not checked']

@@ -156,7 +156,7 @@ def compute_costs(
 
 
 def _describe_second(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
-    """Compare the least delay with that of the other reading of an hour that was twice."""
+    """Compare the least delays of both readings of an hour that came twice."""
     if rows.second is None:
         return
     others = replace(rows, times=rows.second)

@@ -91,7 +91,7 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     """The completeness of a table: the least time (Unix ms) of the expected names' claims.
 
     `missing_writers` is `None` if a claim did not check for missing writers, and `is_foreign` true
-    if others appended rows. `times` are those of the single names.
+    if others appended rows. `times` has the time of each name.
     """
 
     complete_to: int

@@ -116,7 +116,7 @@ class HopReader:
 
 
 def _find_ahead_to(answer: Completeness) -> int | None:
-    """Return the time that the newest rows have, from which `why` tells how far it is behind."""
+    """Return the time of the newest rows; `why` compares others with it."""
     if answer.mark is None or answer.sealed:
         return answer.complete_to
     now = int(clock.time() * 1000)

@@ -13,7 +13,7 @@ from tests.support.core_tests import PACKAGES, WITH_EXTENSIONS
 
 PROCESSES = 2
 LEFT_OUT = ("noted_time_extensions", "build", "dist", "__pycache__", ".*")
-"""What the copy lacks, beside what is not tracked."""
+"""The folders that the copy does not have."""
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_markup_in_answers_becomes_no_element(visit: Visit) -> None:
 
 ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark": PHONE}
 
-"""In which light a page is looked at, and on what."""
+"""The light and the device of a visit."""
 
 
 def find_barriers(visit: Visit) -> dict[str, set[str]]:

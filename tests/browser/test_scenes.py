@@ -88,7 +88,7 @@ class Scene:
     last_token: str = ""
 
     def perform(self, act: str) -> None:
-        """Perform an act, or check what is seen."""
+        """Perform an act, or check the page."""
         verb, _, rest = act.partition(" ")
         parts = rest.split(SEPARATORS[verb], 1) if verb in SEPARATORS else [rest]
         getattr(self, verb.lower())(*filter(None, parts))
@@ -204,7 +204,7 @@ class Scene:
 
 
 def make_pattern(text: str) -> re.Pattern[str]:
-    """Return the pattern of a text in which `…` stands for any part."""
+    """Return the pattern of a text, where `…` stands for any part."""
     return re.compile(".*".join(map(re.escape, text.split("…"))))
 
 

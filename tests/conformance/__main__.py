@@ -2,7 +2,7 @@
 
 The proxy delays or withholds answers, cuts connections, doubles and holds requests, and answers
 408, 429 and 5xx. The controller restarts, and its database is put back. The command prints each
-trial, and what broke. Its exit status is 0 if all trials pass, and 1 otherwise.
+trial and each fault. Its exit status is 0 if all trials pass, and 1 otherwise.
 
 The program gets NOTED_TIME_URL, NOTED_TIME_STREAM, NOTED_TIME_WRITER and NOTED_TIME_GIVE_UP_S
 (default 30) in its environment. Its log is a counter of events in each of the segments "0" and "1".

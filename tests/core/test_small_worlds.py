@@ -1,6 +1,6 @@
 """Each distinct state that a few acts reach, compared with the rows that writers may have written.
 
-The acts are those of `SmallWorld`. Worlds that differ in names and in the size of numbers only are
+`SmallWorld` has the acts. Worlds that differ in names and in the size of numbers only are
 judged once.
 """
 

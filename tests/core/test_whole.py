@@ -1,4 +1,4 @@
-"""From which time on a reader has all rows, if those before the begins of its segments are gone."""
+"""The time from which a reader has all rows, if rows before the begins of segments were deleted."""
 
 from __future__ import annotations
 

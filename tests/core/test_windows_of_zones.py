@@ -1,4 +1,4 @@
-"""Windows on the clock of a zone, beside a model that looks at every minute.
+"""Windows on the clock of a zone, compared with a model that looks at every minute.
 
 The law: `start_of(t) <= t < end_of(start_of(t))`, and each end is a start. A size that breaks it at
 a change of the clock is refused.

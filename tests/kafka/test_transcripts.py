@@ -1,6 +1,6 @@
 """Sessions on a terminal with a Kafka broker; see `transcripts/*.txt`.
 
-The form is that of `tests/cli/test_transcripts.py`. `$BROKER` is the address of the broker, and
+`tests/cli/test_transcripts.py` explains the form. `$BROKER` is the address of the broker, and
 `@10:05` a time in Unix ms. There are more acts:
 
     topic flights 1 {"retention.ms": -1}      a new topic has one partition, and settings

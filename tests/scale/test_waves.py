@@ -91,7 +91,7 @@ def test_all_are_excluded_soon_after_their_timeout(record: Record, wave: str) ->
 
 
 def list_without_load(record: Record) -> list[Stage]:
-    """Return the stages in which the crowd sends no notes."""
+    """Return the stages without notes of the crowd."""
     loads = ("fill", "return")
     return [stage for name, stage in record.stages.items() if not name.startswith(loads)]
 

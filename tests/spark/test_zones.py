@@ -1,4 +1,4 @@
-"""Local times that Spark converts by our offsets, beside what observers read."""
+"""Local times that Spark converts by our offsets, compared with what observers read."""
 
 import random
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ TIMES = StructType([StructField("local", TimestampNTZType())])
 
 @pytest.fixture
 def spark_in_new_york(spark: SparkSession) -> Iterator[SparkSession]:
-    """Return a session with a zone of its own, whose clock is changed, too."""
+    """Return a session with another zone, whose clock is changed, too."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     yield spark
@@ -37,7 +37,7 @@ def spark_in_new_york(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def draw_local_times(zones: list[tzinfo], chance: random.Random) -> list[datetime]:
-    """Return times beside changes of the zones' clocks."""
+    """Return times near changes of the zones' clocks."""
     places = [chance.randrange(FIRST + YEAR_MS, LAST - YEAR_MS) for _ in range(30)]
     for zone in (*zones, parse_zone("America/New_York")):
         changes = [*list_clock_changes(zone, FIRST + YEAR_MS, LAST - YEAR_MS)]

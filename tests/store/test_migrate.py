@@ -276,7 +276,7 @@ def start(url: str) -> None:
 def test_tables_of_before_the_first_release_are_refused(
     empty: str, use: Callable[[str], object], *, is_migrated: bool
 ) -> None:
-    """A controller on new tables beside them would have none of their streams and tokens."""
+    """A controller on additional new tables would have none of their streams and tokens."""
     if is_migrated:
         migrate(empty)
     run_statements(empty, EARLIER_TABLES)

@@ -14,4 +14,4 @@ WITH_EXTENSIONS = {
     "tests/stores/test_demo.py": "likewise",
     "tests/tooling": "extensions are found, shipped, documented and tried",
 }
-"""The tests that use extensions, each with what they are about."""
+"""The tests that use extensions, each with its subject."""

@@ -59,7 +59,7 @@ def list_needed(extension: str) -> list[str]:
 
 
 def copy_without(directory: Path, extension: str) -> None:
-    """Copy the packages, but neither an extension nor those that need it. "*" is all of them."""
+    """Copy the packages without an extension and its dependents. "*" is all extensions."""
     for package in (*PACKAGES, "migrations"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / package, directory / package, ignore=ignored)
@@ -71,7 +71,7 @@ def copy_without(directory: Path, extension: str) -> None:
 
 @pytest.mark.parametrize("extension", ["*", *EXTENSIONS])
 def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) -> None:
-    """Each module can be imported, `--help` works, and its command says what is missing."""
+    """Each module can be imported, `--help` works, and its command names the missing extension."""
     copy_without(tmp_path, extension)
     run = partial(run_python, "-c", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     packages = [each for each in PACKAGES if extension != "*" or each != "noted_time_extensions"]
@@ -91,7 +91,7 @@ def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) ->
 
 
 def test_own_names_are_those_of_the_plugs() -> None:
-    """The table is read if an extension is not installed, so it repeats what the plugs declare."""
+    """The table is read if an extension is not installed, so it repeats the plugs."""
     declared: dict[str, str] = {}
     for extension in find_extensions().used:
         declared |= {command.words: extension.name for command in extension.commands}
@@ -171,7 +171,7 @@ def test_default_values_of_extensions_mean_not_known() -> None:
 
 
 def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path: Path) -> None:
-    """It has at most 40 lines, and is listed beside ours."""
+    """It has at most 40 lines, and is listed with ours."""
     files = dict(TITLED.findall(read_page("docs/guides/extensions.md")))
     source, installed = tmp_path / "source", tmp_path / "installed"
     for name, text in {**files, "noted_time_extensions/latest/__init__.py": ""}.items():

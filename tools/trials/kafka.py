@@ -23,7 +23,7 @@ CONNECTORS = list_jars_by_release(JARS.with_name("connector_jars.txt"))
 """The jars of `kafka_package()`, by the oldest release of Spark that they fit."""
 
 CONNECTOR = CONNECTORS[max(each for each in CONNECTORS if each <= pyspark.__version__)]
-"""That of the PySpark that runs."""
+"""The connector of the running PySpark."""
 
 ALL = {"broker": BROKER, "connector": CONNECTOR, "connect": CONNECT, "clients": CLIENTS}
 """All jars by their directory."""

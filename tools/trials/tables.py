@@ -17,7 +17,7 @@ it calls a constructor that Spark has changed. Delta's other jars are for Unity 
 """
 
 JARS = LISTED.get(RUNNING, [])
-"""Those of the PySpark that runs."""
+"""The connectors of the running PySpark."""
 
 MISSING = (
     f"PySpark {RUNNING} has no connector here for Delta and Iceberg: they are for "

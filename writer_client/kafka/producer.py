@@ -51,7 +51,7 @@ class ClientOptions(TypedDict, total=False):
 class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
-    `produce`, `poll`, `flush` and the methods of transactions are called as those of
+    `produce`, `poll`, `flush` and the methods of transactions are called as in
     `confluent_kafka.Producer`. For all else, use `kafka`. `produce` and `note_time` return at once.
     A note is sent when all events produced before it are delivered, with the offsets that the
     broker reported. All methods are thread-safe. A transaction has the events of all threads.
