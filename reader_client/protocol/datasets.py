@@ -71,7 +71,7 @@ class StreamDataset:
     readers: Mapping[str, Offsets] = field(default_factory=dict)
 
     def judge(self, requirement: Requirement) -> Steps:
-        """Judge the stream or the rows that were read. Raises as the questions and as the offsets."""
+        """Judge the stream, or its rows that were read. Raises as the questions and the offsets."""
         domain = requirement.domain or self.dataset.domain or None
         requirement = replace(requirement, domain=domain)
         if not self.readers:
