@@ -149,7 +149,7 @@ ROOMS = {
         (
             "spark_integration/marks",
             *_tests("tests/spark", "ahead asking feed query_progress release topic_backlog"),
-            f"{LOG_TESTS}/spark/test_batches.py",
+            f"{LOG_TESTS}/source/test_batches.py",
             *WITH_SPARK,
         ),
         0.9,
