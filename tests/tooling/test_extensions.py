@@ -59,7 +59,7 @@ def list_needed(extension: str) -> list[str]:
 
 
 def copy_without(directory: Path, extension: str) -> None:
-    """Copy the packages without an extension and its dependents. "*" is all extensions."""
+    """Copy the packages without an extension and its dependents, or without all for "*"."""
     for package in (*PACKAGES, "migrations"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / package, directory / package, ignore=ignored)

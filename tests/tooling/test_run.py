@@ -16,7 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from noted_time_extensions.files.spark import releases
+import spark_integration
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
 from tests.support.spark_table import PAGE, TABLE, render_table, replace_table
 from tools.install import environments, java, suites
@@ -402,14 +402,14 @@ def test_releases_that_passed_are_accepted(table: dict[str, Any]) -> None:
     features = {feature for each in table.values() for feature in each["passed"]}
     kafka = {"read_noted_kafka": NEEDED_RELEASES['read_noted_kafka(marks="ahead")']}
     needs = {
-        feature: {**NEEDED_RELEASES, **releases.NEEDED_RELEASES, **kafka}.get(feature)
-        for feature in features - {"Spark Connect"}
+        feature: {**NEEDED_RELEASES, **kafka}.get(feature)
+        for feature in features & {*spark_integration.__all__}
     }
     for release, each in table.items():
         expected = {
             feature for feature, need in needs.items() if parse_release(release) >= (need or OLDEST)
         }
-        assert {*each["passed"]} - {"Spark Connect"} == expected
+        assert needs.keys() & {*each["passed"]} == expected
 
 
 def test_other_spark_precedes_the_usual_one(clone: Path, installs: list[tuple[str, ...]]) -> None:

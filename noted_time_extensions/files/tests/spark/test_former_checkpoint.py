@@ -41,7 +41,7 @@ def write_former_checkpoint(checkpoint: Path, stream: NotedStream) -> None:
 def test_query_goes_on_from_a_former_checkpoint(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """It reads only the rows after those of the checkpoint."""
+    """It reads only the rows that the checkpoint has not."""
     write_rows(flights, 1500)
     write_former_checkpoint(output.checkpoint, flights)
     flights.append(0, (3000, "d"))

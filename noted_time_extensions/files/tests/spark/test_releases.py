@@ -1,5 +1,7 @@
 """The release of Spark that the parts of file logs need."""
 
+import json
+
 import pyspark
 import pytest
 
@@ -9,7 +11,8 @@ from noted_time_extensions.files.spark.releases import (
     NEEDED_RELEASES,
     require_release,
 )
-from spark_integration.session.versions import UNIVERSAL_CALL, SparkTooOld
+from spark_integration.session.versions import UNIVERSAL_CALL, SparkTooOld, parse_release
+from tests.support.spark_table import TABLE
 
 
 @pytest.mark.parametrize("name", NEEDED_RELEASES)
@@ -24,6 +27,15 @@ def test_missing_part_of_a_spark_names_the_alternative(
 
     needs = f"{name} needs PySpark 4.2 or newer, and 4.1.4 runs here; with this one, "
     assert str(refused.value) == needs + ALTERNATIVE_CALLS.get(name, UNIVERSAL_CALL)
+
+
+def test_releases_that_passed_have_the_parts() -> None:
+    """The table of results has each part for the releases that it needs, and no older one."""
+    table = json.loads(TABLE.read_text())
+
+    for name, needed in NEEDED_RELEASES.items():
+        passed = {release for release, result in table.items() if name in result["passed"]}
+        assert passed == {release for release in table if parse_release(release) >= needed}
 
 
 def test_options_of_older_spark_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ from writer_client.sending.answers import FoundPosition
 
 CRASHING = """
 import os, signal, sys
-from writer_client import SegmentLogWriter, WriterClient
+from noted_time_extensions.files import SegmentLogWriter
+from writer_client import WriterClient
 
 root, url, stream = sys.argv[1:]
 client = WriterClient(url, stream, "UA")
@@ -104,7 +105,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from writer_client import SegmentLogWriter
+from noted_time_extensions.files import SegmentLogWriter
 
 logs = [SegmentLogWriter(sys.argv[1], "flights", segments=[n], event_time="time") for n in range(8)]
 ready = Barrier(len(logs))

@@ -12,7 +12,7 @@ from tests.support.processes import run_python
 
 OPEN = """
 import os, sys, time
-from writer_client import Batch, SegmentLogWriter
+from noted_time_extensions.files import Batch, SegmentLogWriter
 
 def acknowledged(what):
     print(time.monotonic_ns(), what, flush=True)
