@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "build" / "reference"
-PACKAGES = ("noted_time", "writer_client", "reader_client", "spark_integration")
-INTERNAL = rf"!({'|'.join(PACKAGES)})\."
+PACKAGES = (
+    "noted_time",
+    "writer_client",
+    "reader_client",
+    "spark_integration",
+    "noted_time_extensions.observe",
+    "noted_time_extensions.tables",
+)
+INTERNAL = rf"!({'|'.join(map(re.escape, PACKAGES))})\."
 """The modules inside the packages: what is public is named in the packages themselves."""
 
 NOT_OURS = (
@@ -56,7 +63,7 @@ def import_with_types() -> None:
     packages = [importlib.import_module(package) for package in PACKAGES]
     named = [getattr(package, name) for package in packages for name in package.__all__]
     typed: set[str] = set()
-    while fresh := {name for name in sys.modules if name.split(".")[0] in PACKAGES} - typed:
+    while fresh := {name for name in sys.modules if is_ours(name)} - typed:
         imported = {name for name in fresh if import_types(sys.modules[name])}
         if not imported:
             raise ImportError(f"what annotations name is not there: {sorted(fresh)}")
@@ -69,9 +76,13 @@ def import_with_types() -> None:
             adopt_inherited(public)
 
 
+def is_ours(module: str) -> bool:
+    return any(f"{module}.".startswith(f"{package}.") for package in PACKAGES)
+
+
 def adopt_inherited(public: type) -> None:
     """Give a public class what it has of classes that are internal, which have no page."""
-    internal = [base for base in public.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
+    internal = [base for base in public.__mro__[1:] if is_ours(base.__module__)]
     for base in internal:
         for name, value in vars(base).items():
             if not name.startswith("_") and name not in vars(public):
