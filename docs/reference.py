@@ -28,9 +28,10 @@ PACKAGES = (
     "reader_client",
     "spark_integration",
     "noted_time_extensions.files",
+    "noted_time_extensions.observe",
     "noted_time_extensions.tables",
 )
-INTERNAL = rf"!({'|'.join(PACKAGES)})\."
+INTERNAL = rf"!({'|'.join(map(re.escape, PACKAGES))})\."
 """The modules inside the packages: what is public is named in the packages themselves."""
 
 NOT_OURS = (
@@ -77,7 +78,6 @@ def import_with_types() -> None:
 
 
 def is_ours(module: str) -> bool:
-    """Return whether a module is one of the packages, or in one."""
     return any(f"{module}.".startswith(f"{package}.") for package in PACKAGES)
 
 

@@ -60,8 +60,9 @@ def add_python(pages: Path) -> None:
     for package in map(importlib.import_module, reference.PACKAGES):
         name, about = package.__name__, inspect.getdoc(package) or ""
         lines += [f"## {name}", "", sentence(about), "", "| name | what it is |", "|---|---|"]
+        page = f"../../python/{name.replace('.', '/')}.html"
         lines += [
-            f"| [`{public}`](../../python/{name}.html#{public}) "
+            f"| [`{public}`]({page}#{public}) "
             f"| {sentence(inspect.getdoc(getattr(package, public)) or '')} |"
             for public in sorted(package.__all__)
         ]
