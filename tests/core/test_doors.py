@@ -10,7 +10,7 @@ from noted_time.progress import ReadOffsets
 from noted_time.values import Mark, StreamSettings
 from noted_time.verdict import Requirement, VerdictStatus
 from tests.core.acts import WRITERS, Act, streams
-from tests.core.test_verdict_laws import LATER, judge_table, observe, witness, write_table
+from tests.core.test_verdict_laws import LATER, observe, witness
 from tests.core.test_vouching import TROUBLE
 from tests.support.judged import Domain
 
@@ -27,15 +27,12 @@ def list_questions(names: set[str], marks: list[Mark]) -> Iterator[Requirement]:
 
 def ask_doors(domain: Domain, asked: Requirement, last: Mark) -> dict[str, VerdictStatus]:
     """Return the status that each door answers with. Each has read up to the last mark."""
-    table = write_table(domain, keeps_late_rows=True)
     readers = {
         "group": ReadOffsets(last.cut.offsets),
         "checkpoint": ReadOffsets(last.cut.offsets, at_most=last.lower),
         "claim": ReadOffsets(at_most=last.lower),
     }
-    statuses = {name: domain.answer(replace(asked, read=read)) for name, read in readers.items()}
-    in_table, _ = judge_table(table, {domain.domain: domain}, asked)
-    return {name: each.status for name, each in statuses.items()} | {"table": in_table.status}
+    return {name: domain.answer(replace(asked, read=read)).status for name, read in readers.items()}
 
 
 @given(
@@ -46,10 +43,7 @@ def ask_doors(domain: Domain, asked: Requirement, last: Mark) -> dict[str, Verdi
 def test_each_door_gives_the_answer_of_the_stream(
     settings: StreamSettings, history: list[Act], names: set[str]
 ) -> None:
-    """A table is never complete where the stream is not.
-
-    The sensor, `why` and batch reads ask the stream's question.
-    """
+    """The sensor, `why` and batch reads ask the stream's question."""
     world = witness(settings, history, states_since=False)
     asked_doors = 0
     for each in world.domains:
@@ -61,8 +55,5 @@ def test_each_door_gives_the_answer_of_the_stream(
             expected = domain.answer(asked).status
             found = ask_doors(domain, asked, last)
             asked_doors += 1
-            in_table = found.pop("table")
             assert found == dict.fromkeys(found, expected), asked
-            # a table also objects to writers that its claim lacks
-            assert in_table == expected or in_table != "complete", asked
     event(f"doors: {min(asked_doors, 9)}")

@@ -20,6 +20,7 @@ from noted_time_extensions.tables.pins import Pin, build_inheritance
 from noted_time_extensions.tables.table_dataset import ask_claimed_source
 from noted_time_extensions.tables.table_history import Commit, TableClaim, TableHistory
 from tests.core.acts import WRITERS, Act, Kind, histories, live, streams
+from tests.core.test_doors import list_questions
 from tests.core.test_verdict import MARKS, make_domain
 from tests.core.test_verdict_laws import LATER, observe, witness
 from tests.core.test_vouching import TROUBLE, Witness, rows_beyond
@@ -228,6 +229,30 @@ def test_table_of_query_with_state_has_all_required_rows(
     event(f"complete: {min(complete, 9)}")
 
     assert lost == []
+
+
+@given(
+    settings=streams,
+    history=TROUBLE,
+    names=st.sets(st.sampled_from(WRITERS), min_size=1, max_size=2),
+)
+def test_no_table_is_complete_where_its_stream_is_not(
+    settings: StreamSettings, history: list[Act], names: set[str]
+) -> None:
+    """A table also objects to writers that its claim lacks."""
+    world = witness(settings, history, states_since=False)
+    questions = 0
+    for each in world.domains:
+        domain = observe(world, each, names)
+        last = domain.history.last
+        if last is None or not last.cut.offsets:
+            continue  # offsets have no time there
+        table = write_table(domain, keeps_late_rows=True)
+        for asked in list_questions(names, domain.history.after(0, LATER)):
+            found, _ = judge_table(table, {domain.domain: domain}, asked)
+            questions += 1
+            assert not found.is_complete or domain.answer(asked).is_complete, asked
+    event(f"questions: {min(questions, 9)}")
 
 
 COUNTS = {"count": 1, "expected": 1, "expected_vouching": 1}
