@@ -106,8 +106,8 @@ def find_extensions() -> FoundExtensions:
 def find_scheme(name: str) -> Scheme | None:
     """Return the scheme of a dataset's name, `None` if no extension opens it.
 
-    >>> find_scheme("delta:/lake/gold").kind, find_scheme("delta"), find_scheme("s3://lake/state")
-    ('table', None, None)
+    >>> find_scheme("orders"), find_scheme("s3://lake/state")
+    (None, None)
     """
     scheme, colon, _ = name.partition(":")
     if not colon:

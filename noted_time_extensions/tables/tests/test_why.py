@@ -6,6 +6,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
+from noted_time.lineage import Dataset
 from noted_time_extensions.tables import inherit, pin
 from noted_time_extensions.tables.tests.support.claimed import ROWS, TEN, Orders
 from reader_client import why
@@ -30,6 +31,12 @@ def run_job(directory: Path, *sources: str) -> str:
     write_deltalake(directory / "gold", ROWS, mode="overwrite")
     inherit(f"delta:{directory}/gold", pins, name="gold", time_of="id")
     return f"delta:{directory}/gold"
+
+
+def test_a_table_is_known_by_its_scheme() -> None:
+    names = ("delta:/lake/gold", "iceberg:lake.gold", "./gold")
+
+    assert [Dataset(name).kind for name in names] == ["table", "table", "checkpoint"]
 
 
 def test_the_library_returns_the_same_hops(run: Commands, orders: Orders, tmp_path: Path) -> None:
