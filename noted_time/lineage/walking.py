@@ -30,7 +30,7 @@ class Dataset(NamedTuple):
 
     The domain is `""` for the default one, and `None` if it is not known.
 
-    >>> names = "orders", "group:billing@kafka:9092/orders", "./checkpoint"
+    >>> names = ("orders", "group:billing@kafka:9092/orders", "./checkpoint")
     >>> [Dataset(name).kind for name in names]
     ['stream', 'group', 'checkpoint']
     """

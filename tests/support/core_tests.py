@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-PACKAGES = (
+FOLDERS = (
     *("noted_time", "controller", "writer_client", "reader_client", "spark_integration"),
     *("noted_time_cli", "tests"),
 )
-"""The folders of the core's tests and of the examples in its docstrings."""
+"""The core's tests, and the packages whose docstrings have examples."""
 
 WITH_EXTENSIONS = {
     "tests/airflow": "the provider for Airflow also waits for tables",
-    "tests/demo": "the demonstration draws costs of delays and writes tables",
-    "tests/stores/test_demo.py": "likewise",
-    "tests/tooling": "extensions are found, shipped, documented and tried",
+    "tests/benchmarks": "the costs of claims and of file logs are measured, too",
+    "tests/demo": "the demonstration reads file logs, and draws the costs of delays",
+    "tests/pages": "pages and examples show extensions, too",
+    "tests/tooling": "wheels, pages and `./run` name extensions",
 }
-"""The tests that use extensions, each with its subject."""
+"""The tests that need extensions, each with the reason."""
+
+FAR_FROM_EXTENSIONS = {
+    "tests/browser": "the dashboard is the controller's, which has no extensions",
+    "tests/operations": "proxies and alerts are in front of the controller, likewise",
+    "tests/replicas": "so are several controllers",
+    "tests/trials/simulation": "likewise",
+    "tests/kafka/test_connect.py": "these programs are in Java",
+    "tests/kafka/test_interceptor.py": "likewise",
+}
+"""Tests of the core that take long and meet no code that looks for extensions.
+
+They do not run in the copy, which would take twice as long.
+"""

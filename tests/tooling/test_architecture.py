@@ -11,6 +11,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests.support.core_tests import WITH_EXTENSIONS
 from tests.tooling.wheels import EXTENSIONS, PACKAGES
 
 REFERENCE = re.compile(r"`([\w.-]+/[\w./-]*)(?:::([\w.]+))?`")
@@ -177,18 +178,15 @@ def test_faces_import_no_feature() -> None:
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
 
 
-ABOVE_EXTENSIONS = ("tests.airflow.", "tests.benchmarks.", "tests.demo.")
-"""The tests of Airflow's provider, the benchmarks and the demo, which use extensions."""
-
-
 def test_tests_of_the_core_import_no_extension() -> None:
     """They run in a copy without the folder of extensions."""
+    above = tuple(f"{folder.replace('/', '.')}." for folder in WITH_EXTENSIONS)
     roots = ("tests", "tools", "demo", "benchmarks")
     graph = grimp.build_graph(*roots, include_external_packages=True, cache_dir=None)
     importers = [
         module
         for module in graph.find_downstream_modules("noted_time_extensions")
-        if module.startswith("tests.") and not module.startswith(ABOVE_EXTENSIONS)
+        if module.startswith("tests.") and not module.startswith(above)
     ]
 
     assert importers == []

@@ -64,6 +64,7 @@ SUITES = (
         installs=False,
         is_built=False,
     ),
+    Suite("--alone", "the core's tests, in a copy without any extension", installs=False),
     Suite("--pages", "the examples of all pages, as printed", installs=False),
     Suite("--chaos", "short trials of ./run chaos", installs=False, parent="tests/trials"),
     Suite(
