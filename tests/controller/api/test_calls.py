@@ -110,7 +110,9 @@ class Calls(AsyncExitStack):
             await self._note(act["body"], expected, line)
         elif method == "scrape":
             samples = scrape(self.call.controller, f"noted_time_{act['path']}")
-            assert {",".join(k): v for k, v in samples.items()} == json.loads(expected), line
+            assert {",".join(labels): value for labels, value in samples.items()} == json.loads(
+                expected
+            ), line
         elif method == "maintain":
             for work in MAINTENANCE:
                 await self.call.controller._committer.submit(work)
@@ -132,7 +134,7 @@ class Calls(AsyncExitStack):
             await self._call("POST", "s/notes", f'{{"notes": [{notes}]}}', expected, line)
             return
         results = await self.call.try_to_note(*json.loads(f"[{notes}]"))
-        statuses = [each["status"] for each in results]
+        statuses = [result["status"] for result in results]
         expected_statuses = ["accepted"] * len(results)
         if expected is not None:
             expected_statuses = expected.split()
@@ -160,7 +162,9 @@ class Calls(AsyncExitStack):
             assert "Input should" not in detail, (line, answer.text)
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize(
+    "acts", [paragraph for file in FILES for paragraph in read_paragraphs(file)]
+)
 async def test_calls(request: pytest.FixtureRequest, time: GivenTime, acts: list[str]) -> None:
     restarts = any(act.startswith("restart") for act in acts)
     store = request.getfixturevalue("sqlite" if restarts else "memory")
