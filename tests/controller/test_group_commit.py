@@ -63,7 +63,8 @@ async def test_newcomer_is_listed_until_its_mark_is_durable(store: Watched) -> N
     """Otherwise a reader would take its rows to be complete during the commit."""
 
     def list_not_joined() -> list[tuple[str, bool]]:
-        coverage, marks = controller.stream("s").coverage(None), list_marks(controller)
+        coverage = controller.stream("s").coverage(None)
+        marks = list_marks(controller)
         absences = [*coverage.newcomers.writers]
         absences += [absence for absence, _, _ in coverage.missing.list_absences()]
         return [(absence.writer, len(marks) == 1) for absence in absences]
@@ -126,7 +127,8 @@ async def test_fault_of_one_request_undoes_its_batch(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its batch fails, and the next starts clean; the log has the traceback."""
-    logger, fault = CapturingLogger(), ZeroDivisionError("x")
+    logger = CapturingLogger()
+    fault = ZeroDivisionError("x")
     monkeypatch.setattr(committer, "log", logger)
     async with serve_stream(store) as controller:
         note = asyncio.create_task(deliver(controller, Note("a", 5)))
@@ -174,7 +176,8 @@ def list_members(batch: ChangeSet) -> list[MemberRecord]:
 
 
 def make_draft(*notes: Note) -> tuple[Draft, StreamState]:
-    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
+    state = StreamState(stream())
+    draft = Draft(Moment(0, 0, 0))
     state.take_notes(notes, draft, 10_000)
     return draft, state
 
@@ -385,7 +388,8 @@ async def test_end_of_loop_is_not_reported_as_fault(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop cancels the task."""
-    loop, faults = asyncio.get_running_loop(), list[object]()
+    loop = asyncio.get_running_loop()
+    faults = list[object]()
     monkeypatch.setattr(loop, "call_exception_handler", faults.append)
     async with run_controller(memory) as controller:
         task = controller._committer._task

@@ -40,7 +40,8 @@ def make_moment(steady: int) -> Moment:
 
 async def test_one_timer_wakes_all_streams() -> None:
     wakes: list[int] = []
-    intervals, owned_streams = Intervals(lambda: wakes.append(1)), make_streams("s", "t")
+    intervals = Intervals(lambda: wakes.append(1))
+    owned_streams = make_streams("s", "t")
     intervals.begin(owned_streams)
     for _ in range(100):
         intervals.advance(Draft(make_moment(0)), owned_streams)
@@ -51,7 +52,8 @@ async def test_one_timer_wakes_all_streams() -> None:
 
 
 async def test_marks_are_due_when_interval_is_over() -> None:
-    intervals, owned_streams = Intervals(lambda: None), make_streams("s", "t")
+    intervals = Intervals(lambda: None)
+    owned_streams = make_streams("s", "t")
     intervals.begin(owned_streams)
     intervals.advance(Draft(make_moment(0)), owned_streams)
     over = [intervals.are_over(make_moment(INTERVAL_MS - early)) for early in (1, 0)]
@@ -63,7 +65,8 @@ async def test_marks_are_due_when_interval_is_over() -> None:
 
 
 async def test_removed_stream_is_not_marked() -> None:
-    intervals, owned_streams = Intervals(lambda: None), make_streams("s")
+    intervals = Intervals(lambda: None)
+    owned_streams = make_streams("s")
     intervals.begin(owned_streams)
     owned_streams.remove(owned_streams.stream("s"))
     draft = Draft(make_moment(INTERVAL_MS))
@@ -130,7 +133,9 @@ S = AwaitedMark("s", "default", "seq", 1)
 
 async def test_no_notification_is_lost() -> None:
     """The reader gets ten thousand notifications."""
-    notifier, rung, seen_count = LongPollNotifier(), 0, 0
+    notifier = LongPollNotifier()
+    rung = 0
+    seen_count = 0
 
     async def read() -> None:
         nonlocal seen_count
@@ -183,7 +188,8 @@ def test_mark_wakes_only_polls_it_answers(waits: list[AwaitedMark], seq: int, lo
 
 async def test_polls_are_woken_in_small_groups() -> None:
     """Other tasks run in between."""
-    notifier, turns = LongPollNotifier(), 0
+    notifier = LongPollNotifier()
+    turns = 0
     done_turns: list[int] = []
 
     async def wait() -> None:

@@ -60,9 +60,11 @@ async def test_seal_of_many_writers_lets_others_run(memory: WatchedMemory) -> No
         await deliver(controller, Note("w0", 0))
         await deliver(controller, *(Note(f"w{number}") for number in range(1, many)))
         stream = controller.stream("s")
-        census, missing = stream.aggregator.domains.census, stream.missing["default"]
+        census = stream.aggregator.domains.census
+        missing = stream.missing["default"]
         seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
-        progress, shown_states = [(0, 0)], set()
+        progress = [(0, 0)]
+        shown_states = set()
         while not seal.done():
             await asyncio.sleep(0)
             progress.append((census.members["finished"], len(missing.open_writers)))

@@ -57,7 +57,8 @@ async def test_stream_is_recreated_within_one_commit(store: Watched) -> None:
         assert controller.stream("s").id != old_id
 
 
-FEW, MANY = 100, 10_000
+FEW = 100
+MANY = 10_000
 
 DOMAINS = ("default", "other")
 

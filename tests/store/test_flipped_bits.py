@@ -80,7 +80,9 @@ def start_on(file: Path, truth: list[Any]) -> str:
 def test_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -> None:
     with closing(SqliteStore(file)) as store:
         truth = read_all(store)
-    content, chance, outcomes = file.read_bytes(), random.Random(1), Counter[str]()
+    content = file.read_bytes()
+    chance = random.Random(1)
+    outcomes = Counter[str]()
     for begin in range(0, 8 * len(content), PAGE_BITS):
         for place in (begin + chance.randrange(PAGE_BITS) for _ in range(FLIPS)):
             damaged_content = bytearray(content)
@@ -109,7 +111,8 @@ def test_damage_of_large_file_is_found_on_request(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not checked at the start. SQLite's check accepts a row with another key in order."""
-    last, content = b"id-4ship_time\x3b\x3b", file.read_bytes()
+    last = b"id-4ship_time\x3b\x3b"
+    content = file.read_bytes()
     assert content.count(last) == 1
     file.write_bytes(content.replace(last, last.replace(b"e", b"g")))
     monkeypatch.setattr(sqlite, "CHECKED_BYTES", 0)
@@ -133,7 +136,8 @@ def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
 def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
     with closing(SqliteStore(file)) as store:
         before = store.damage()
-    content, name = file.read_bytes(), b"flights id-2"
+    content = file.read_bytes()
+    name = b"flights id-2"
     assert content.count(name) == 3  # the row, its record and the index
     begin, _, end = content.partition(name)
     file.write_bytes(begin + name.replace(b"2", b"9") + end)
@@ -180,5 +184,6 @@ def test_row_with_crc_set_to_null_is_read(database: Path) -> None:
         connection.commit()
 
     with closing(SqliteStore(database)) as store:
-        (record,), (first,) = store.members("id-1"), store.marks("id-1", "default")
+        (record,) = store.members("id-1")
+        (first,) = store.marks("id-1", "default")
     assert (record.sequence, first.mark.cut.offsets) == (1006, {0: 11})

@@ -127,7 +127,8 @@ def test_marks_are_read_as_written_after_appends_and_drops(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
 ) -> None:
     """Two stores append to one database. Conflicts change nothing, and marks may drop segments."""
-    pair, model = make_pair(), MemoryStore()
+    pair = make_pair()
+    model = MemoryStore()
     last = {domain: make_mark(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
     with closing(pair[0]), closing(pair[1]):
         for store in (pair[0], model):

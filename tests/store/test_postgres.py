@@ -111,7 +111,8 @@ def test_every_commit_is_synced(store: PostgresStore) -> None:
 
 def show_synced(session: psycopg.Connection[Any], url: str) -> list[Any]:
     """Return `synchronous_commit` of a session that commits notes, and of a new one for tokens."""
-    query, engine = "SHOW synchronous_commit", create_postgres_engine(url)
+    query = "SHOW synchronous_commit"
+    engine = create_postgres_engine(url)
     with engine.connect() as connection:
         settings = [session.execute(query).fetchone(), tuple(connection.execute(text(query)).one())]
     engine.dispose()

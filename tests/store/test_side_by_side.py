@@ -145,7 +145,8 @@ def test_expansion_keeps_columns_and_fills_new_ones(later: NextVersion, tmp_path
     for number, oldest in read_oldest_codes(later.migrations).items():
         process = later.run("-m", "alembic", "-x", f"database={url}", "upgrade", number)
         assert process.returncode == 0, process.stderr
-        columns, tables = read_columns(url), {table for table, _ in known_columns}
+        columns = read_columns(url)
+        tables = {table for table, _ in known_columns}
         needed_columns = [
             column for column in columns.keys() - known_columns.keys() if not columns[column]
         ]

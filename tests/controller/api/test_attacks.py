@@ -49,7 +49,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 @contextmanager
 def stay_small_and_prompt(served: ServeProcess, most_mib: int = MOST_MIB) -> Iterator[None]:
     """Note on another connection meanwhile: the controller answers soon, and uses few MiB more."""
-    usage, took = Usage(served.process.pid), list[float]()
+    usage = Usage(served.process.pid)
+    took = list[float]()
     is_done = threading.Event()
 
     def note() -> None:

@@ -43,11 +43,13 @@ async def test_internal_fault_asks_for_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting callers are answered, liveness fails, and the log has the traceback."""
-    logger, fault = CapturingLogger(), ZeroDivisionError()
+    logger = CapturingLogger()
+    fault = ZeroDivisionError()
     monkeypatch.setattr(committer, "log", logger)
     monkeypatch.setattr(call.controller._committer, "_drain", Mock(side_effect=fault))
     note = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
-    ready, alive = await call.get("/readyz"), await call.get("/healthz")
+    ready = await call.get("/readyz")
+    alive = await call.get("/healthz")
 
     assert [problem(answer) for answer in (note, ready, alive)] == [
         (503, "unavailable", "the controller failed; try again"),
@@ -62,7 +64,8 @@ async def test_controller_of_closed_database_is_not_ready(
 ) -> None:
     monkeypatch.setattr(committer, "PROOF_LASTS_S", 0.0)
     memory.close()
-    ready, alive = await call.get("/readyz"), await call.get("/healthz")
+    ready = await call.get("/readyz")
+    alive = await call.get("/healthz")
 
     answers = (problem(ready), alive.status_code)
     assert answers == ((503, "unavailable", "the store is closed"), 200)
@@ -92,7 +95,8 @@ async def test_notes_are_answered_while_database_hangs(
     names = ("noted_time_ready", "noted_time_commit_age_seconds")
     body = {"notes": [{"writer": "a", "time": 5}]}
     async with memory.watch.hold(call.post(f"{S}/notes", body)) as noting:
-        ready, note = await call.get("/readyz"), await noting
+        ready = await call.get("/readyz")
+        note = await noting
         later_note = await call.post(f"{S}/notes", body)
         state, age = (scrape(call.controller, name)[()] for name in names)
         monkeypatch.setattr(committer, "PING_TIMEOUT_S", 60)

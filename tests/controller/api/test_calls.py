@@ -71,7 +71,9 @@ class Calls(AsyncExitStack):
 
     def __init__(self, store: Watched, time: GivenTime, gate: Gate | None = None) -> None:
         super().__init__()
-        self.store, self.time, self.gate = store, time, gate
+        self.store = store
+        self.time = time
+        self.gate = gate
 
     async def start(self) -> None:
         app = serve_app(Controller(self.store, self.time.clocks()), self.gate)
@@ -105,7 +107,8 @@ class Calls(AsyncExitStack):
         """Perform one act, and compare the answer with the expected one."""
         act = CALL.fullmatch(re.sub(r"\n +", " ", line))
         assert act, line
-        method, expected = act["method"], act["expected"]
+        method = act["method"]
+        expected = act["expected"]
         if method == "note":
             await self._note(act["body"], expected, line)
         elif method == "scrape":
@@ -156,8 +159,8 @@ class Calls(AsyncExitStack):
             assert matches(parse_expected(rest), answer.json()), (line, answer.text)
         elif rest:
             words, _, text = rest.partition(" | ")
-            (_, code, detail), faults = problem(answer), places(answer)
-            assert [code, *faults] == words.split(), (line, answer.text)
+            _, code, detail = problem(answer)
+            assert [code, *places(answer)] == words.split(), (line, answer.text)
             assert not text or is_answer(text, detail), (line, answer.text)
             assert "Input should" not in detail, (line, answer.text)
 

@@ -122,7 +122,8 @@ def is_integer(kind: inspect.Type) -> bool:
 
 def list_stored_names(kinds: Iterable[type[Struct]]) -> Iterator[tuple[str, str]]:
     """Yield the integers of structs, also inside them, each with its struct."""
-    waiting, known_kinds = [*kinds], set[type]()
+    waiting = [*kinds]
+    known_kinds = set[type]()
     while waiting:
         kind = waiting.pop()
         if kind in known_kinds:

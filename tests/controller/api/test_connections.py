@@ -166,7 +166,8 @@ async def test_connection_with_incomplete_request_is_closed(begun: bytes) -> Non
         connection.data_received(begun)
         await wait_until_async(lambda: transport.is_closed)
 
-    assert transport.statuses == [200] * (len(begun) > len(post(NOTE)) and b"chunked" not in begun)
+    has_whole_request = len(begun) > len(post(NOTE)) and b"chunked" not in begun
+    assert transport.statuses == ([200] if has_whole_request else [])
 
 
 async def test_connection_in_use_is_not_closed() -> None:
@@ -213,7 +214,8 @@ async def test_ended_connection_is_freed_without_collection(*, is_polling: bool)
 
 
 async def test_answer_is_sent_in_one_packet() -> None:
-    head, body = post(NOTE)[: -len(NOTE)], NOTE
+    head = post(NOTE)[: -len(NOTE)]
+    body = NOTE
     async with open_connection() as (connection, transport):
         connection.data_received(post(NOTE))
         await wait_for_answers(transport, 1)

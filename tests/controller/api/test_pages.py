@@ -120,7 +120,8 @@ async def test_api_is_described_when_controller_starts(described_by: list[Thread
 
 def test_concurrent_calls_build_one_description(described_by: list[Thread]) -> None:
     """The first call and the thread ask at once."""
-    both, api = Barrier(2), create_api(Controller(MemoryStore()))
+    both = Barrier(2)
+    api = create_api(Controller(MemoryStore()))
 
     def ask() -> dict[str, Any]:
         both.wait()
