@@ -27,8 +27,8 @@ def sqlite(database_template: Path, tmp_path: Path) -> WatchedSqlite:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest) -> Watched:
-    made: Watched = request.getfixturevalue(request.param)
-    return made
+    store: Watched = request.getfixturevalue(request.param)
+    return store
 
 
 @pytest.fixture

@@ -41,7 +41,9 @@ async def test_notes_during_commit_share_next(
     monkeypatch.setattr(committer, "BATCH_NOTES", 30)
     async with serve_stream(store) as controller:
         async with store.watch.hold(deliver(controller, Note("first"))) as first:
-            rest = [asyncio.create_task(deliver(controller, Note(f"w{i}"))) for i in range(50)]
+            rest = [
+                asyncio.create_task(deliver(controller, Note(f"w{number}"))) for number in range(50)
+            ]
             await asyncio.sleep(0)
         await asyncio.gather(first, *rest)
 
@@ -53,7 +55,7 @@ async def test_mark_is_committed_with_its_notes(store: Watched) -> None:
         await deliver(controller, Note("a", 5, {0: 7}))
 
         batch = store.watch.batches[-1]
-        marks = [each.mark for each in batch.list_puts(AppendedMark)]
+        marks = [appended_mark.mark for appended_mark in batch.list_puts(AppendedMark)]
         assert (len(list_members(batch)), marks) == (1, list_marks(controller))
 
 
@@ -61,17 +63,18 @@ async def test_newcomer_is_listed_until_its_mark_is_durable(store: Watched) -> N
     """Otherwise a reader would take its rows to be complete during the commit."""
 
     def list_not_joined() -> list[tuple[str, bool]]:
-        coverage, marks = controller.stream("s").coverage(None), list_marks(controller)
-        listed = [*coverage.newcomers.writers]
-        listed += [absence for absence, _, _ in coverage.missing.list_absences()]
-        return [(each.writer, len(marks) == 1) for each in listed]
+        coverage = controller.stream("s").coverage(None)
+        marks = list_marks(controller)
+        absences = [*coverage.newcomers.writers]
+        absences += [absence for absence, _, _ in coverage.missing.list_absences()]
+        return [(absence.writer, len(marks) == 1) for absence in absences]
 
     async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 5))
         notes = deliver(controller, Note("b", 9), Note("a", 9))
-        async with store.watch.hold(notes) as held:
+        async with store.watch.hold(notes) as notes_held:
             meanwhile = list_not_joined()
-        await held
+        await notes_held
 
         assert (meanwhile, list_not_joined()) == ([("b", True)], [("b", False)])
 
@@ -83,10 +86,12 @@ async def test_stream_takes_no_changes_while_a_mark_takes_many_commits(
     monkeypatch.setattr("controller.aggregation.stream.NAMED_AT_ONCE", 1)
 
     def list_written(batch: ChangeSet) -> list[str]:
-        noted = [each.writer for each in list_members(batch)]
-        marks = [f"mark {each.mark.seq}" for each in batch.list_puts(AppendedMark)]
-        parts = [f"part {each.number}" for each in batch.list_puts(LedgerPart)]
-        return sorted([*noted, *marks, *parts])
+        writers = [record.writer for record in list_members(batch)]
+        marks = [
+            f"mark {appended_mark.mark.seq}" for appended_mark in batch.list_puts(AppendedMark)
+        ]
+        parts = [f"part {part.number}" for part in batch.list_puts(LedgerPart)]
+        return sorted([*writers, *marks, *parts])
 
     async with serve_stream(store) as controller:
         await controller.put_stream("t", {})
@@ -96,9 +101,9 @@ async def test_stream_takes_no_changes_while_a_mark_takes_many_commits(
         waiting = [deliver(controller, Note("a", time)) for time in (10, 11)]
         other = controller.note("t", [Note("x", 1)])
         await asyncio.gather(*waiting, other)
-        written = [list_written(each) for each in store.watch.batches[before:]]
+        written_batches = [list_written(batch) for batch in store.watch.batches[before:]]
 
-        assert written == [
+        assert written_batches == [
             ["a", "b", "c", "d"],
             ["mark 1", "part 0", "x"],
             ["part 1"],
@@ -110,9 +115,9 @@ async def test_stream_takes_no_changes_while_a_mark_takes_many_commits(
 
 async def test_cancelled_caller_does_not_delay_others(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        async with memory.watch.hold(deliver(controller, Note("gone", 5))) as gone:
+        async with memory.watch.hold(deliver(controller, Note("gone", 5))) as gone_task:
             stays = asyncio.create_task(deliver(controller, Note("stays", 5)))
-            gone.cancel()
+            gone_task.cancel()
         await stays
 
         assert sorted(controller.stream("s").aggregator.writers()) == ["gone", "stays"]
@@ -122,16 +127,20 @@ async def test_fault_of_one_request_undoes_its_batch(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its batch fails, and the next starts clean; the log has the traceback."""
-    logger, fault = CapturingLogger(), ZeroDivisionError("x")
+    logger = CapturingLogger()
+    fault = ZeroDivisionError("x")
     monkeypatch.setattr(committer, "log", logger)
     async with serve_stream(store) as controller:
-        noted = asyncio.create_task(deliver(controller, Note("a", 5)))
+        note = asyncio.create_task(deliver(controller, Note("a", 5)))
         broken = asyncio.ensure_future(controller._committer.submit(Mock(side_effect=fault)))
-        outcomes = await asyncio.gather(noted, broken, return_exceptions=True)
+        outcomes = await asyncio.gather(note, broken, return_exceptions=True)
         await wait_until_async(lambda: controller._committer.ready)
 
         after = await deliver(controller, Note("a", 3))
-        assert ([type(each) for each in outcomes], after) == ([StoreUnavailable] * 2, [Accepted(3)])
+        assert ([type(outcome) for outcome in outcomes], after) == (
+            [StoreUnavailable] * 2,
+            [Accepted(3)],
+        )
     assert str(outcomes[1]) == "the batch was given up: ZeroDivisionError"
     assert logger.calls == [
         CapturedCall("error", ("commit_failed",), {"error": "x", "exc_info": fault})
@@ -140,13 +149,15 @@ async def test_fault_of_one_request_undoes_its_batch(
 
 async def test_close_commits_waiting_notes(store: Watched) -> None:
     async with serve_stream(store) as controller:
-        pending = [asyncio.create_task(deliver(controller, Note(f"w{i}", 5))) for i in range(20)]
+        pending = [
+            asyncio.create_task(deliver(controller, Note(f"w{number}", 5))) for number in range(20)
+        ]
         await asyncio.sleep(0)
-    answered = await asyncio.gather(*pending)
+    answers = await asyncio.gather(*pending)
 
-    async with run_controller(store.reopen()) as again:
-        members = len(again.stream("s").aggregator)
-    assert (len(answered), members) == (20, 20)
+    async with run_controller(store.reopen()) as next_controller:
+        members = len(next_controller.stream("s").aggregator)
+    assert (len(answers), members) == (20, 20)
 
 
 async def test_closed_controller_refuses_work(memory: WatchedMemory) -> None:
@@ -161,20 +172,21 @@ async def test_closed_controller_refuses_work(memory: WatchedMemory) -> None:
 
 
 def list_members(batch: ChangeSet) -> list[MemberRecord]:
-    return [each.member for each in batch.list_puts(StoredMember)]
+    return [record.member for record in batch.list_puts(StoredMember)]
 
 
 def make_draft(*notes: Note) -> tuple[Draft, StreamState]:
-    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
+    state = StreamState(stream())
+    draft = Draft(Moment(0, 0, 0))
     state.take_notes(notes, draft, 10_000)
     return draft, state
 
 
 def test_draft_is_finished_in_slices() -> None:
-    draft, _ = make_draft(*(Note(f"w{n}") for n in range(SLICE_SIZE + 1)))
-    written = [len(list_members(draft.batch)) for _ in draft.finish()]
+    draft, _ = make_draft(*(Note(f"w{number}") for number in range(SLICE_SIZE + 1)))
+    counts = [len(list_members(draft.batch)) for _ in draft.finish()]
 
-    assert [*written, len(list_members(draft.batch))] == [SLICE_SIZE, SLICE_SIZE + 1]
+    assert [*counts, len(list_members(draft.batch))] == [SLICE_SIZE, SLICE_SIZE + 1]
 
 
 def test_later_note_does_not_change_finished_draft() -> None:
@@ -183,8 +195,8 @@ def test_later_note_does_not_change_finished_draft() -> None:
     assert [*draft.finish()] == []
     state.take_notes([Note("a", 2, {0: 2})], Draft(Moment(0, 0, 0)), 10)
 
-    (written,) = list_members(draft.batch)
-    assert (written.times, written.position) == ({"default": 1}, {0: 1})
+    (record,) = list_members(draft.batch)
+    assert (record.times, record.position) == ({"default": 1}, {0: 1})
 
 
 def test_forgotten_writer_is_not_written() -> None:
@@ -192,7 +204,7 @@ def test_forgotten_writer_is_not_written() -> None:
     draft.forget(state, ["w3", "w1"])
     assert [*draft.finish()] == []
 
-    assert [each.writer for each in list_members(draft.batch)] == ["w0", "w2"]
+    assert [record.writer for record in list_members(draft.batch)] == ["w0", "w2"]
     assert [*draft.batch.list_drops(StoredMember)] == [("id-1", "w1"), ("id-1", "w3")]
 
 
@@ -222,12 +234,14 @@ async def test_note_after_failed_commit_is_judged_by_durable_state(
         await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
         notes = (Note("a", 5, {0: 50}), Note("b", 9))
-        raised = await asyncio.gather(*(catch_error(deliver(controller, note)) for note in notes))
+        errors = await asyncio.gather(*(catch_error(deliver(controller, note)) for note in notes))
         await wait_until_ready(controller)
 
         after = await deliver(controller, Note("a", 3, {0: 3}))
-        durable = {m.writer: m.times for m in store.members(controller.stream("s").id)}
-        assert raised == [type(failure)] * 2
+        durable = {
+            record.writer: record.times for record in store.members(controller.stream("s").id)
+        }
+        assert errors == [type(failure)] * 2
         assert (after, durable) == ([Accepted(3)], {"a": {"default": 3}})
         assert backoff.delay_s.mock_calls == []
 
@@ -260,12 +274,12 @@ async def test_requests_are_refused_during_reload(memory: WatchedMemory) -> None
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 3
         await catch_error(deliver(controller, Note("a", 5)))
-        raised = await catch_error(deliver(controller, Note("a", 5)))
+        error = await catch_error(deliver(controller, Note("a", 5)))
         still_away = bool(memory.watch.loads)
         await wait_until_ready(controller)
 
-        accepted = await deliver(controller, Note("a", 4))
-        assert (raised, still_away, accepted) == (StoreUnavailable, True, [Accepted(4)])
+        results = await deliver(controller, Note("a", 4))
+        assert (error, still_away, results) == (StoreUnavailable, True, [Accepted(4)])
 
 
 async def test_controller_closes_without_its_database(memory: WatchedMemory) -> None:
@@ -315,8 +329,8 @@ async def test_mark_of_commit_with_lost_answer_wakes_readers(memory: WatchedMemo
         await catch_error(deliver(controller, Note("a", 5)))
 
         async with asyncio.timeout(5):
-            found = await poll
-        assert [mark.lower for mark in found.history.following(0)] == [5]
+            new_marks = await poll
+        assert [mark.lower for mark in new_marks.history.following(0)] == [5]
 
 
 LOST = ("order", "ship")
@@ -334,11 +348,11 @@ async def test_lost_marks_are_reported_after_reload(
         await deliver(controller, Note("a", 1), Note("a", 1, domain="order"))
         before = deepcopy(memory.tables)
         await controller.put_stream("s", {"domains": ("default", "order", "ship")})
-        await deliver(controller, *(Note("a", 2, domain=each) for each in ("default", *LOST)))
-        ((stream_id, kept),) = memory.tables[AppendedMark].items()
+        await deliver(controller, *(Note("a", 2, domain=domain) for domain in ("default", *LOST)))
+        ((stream_id, kept_marks),) = memory.tables[AppendedMark].items()
         key = stream_id, "default", 2
-        mark = replace(kept[key].mark, written_at=7)  # the copy was written to
-        before[AppendedMark][stream_id][key] = replace(kept[key], mark=mark)
+        mark = replace(kept_marks[key].mark, written_at=7)  # the copy was written to
+        before[AppendedMark][stream_id][key] = replace(kept_marks[key], mark=mark)
         memory.tables = before
         memory.watch.failures.append(StoreUnavailable("no"))
         clocks = Mock(side_effect=[StoreUnavailable("no"), memory.clocks()])
@@ -347,34 +361,35 @@ async def test_lost_marks_are_reported_after_reload(
             await deliver(controller, Note("a", 3))
         await wait_until_async(lambda: controller._committer.ready)
         changes = await controller.views.changes("s", before=None, limit=3)
-        lost = scrape(controller, "noted_time_lost_marks_total")
+        lost_marks = scrape(controller, "noted_time_lost_marks_total")
 
-    assert [(each.old_values, each.new_values) for each in changes] == [
+    assert [(change.old_values, change.new_values) for change in changes] == [
         ({"domain": "ship", "seq": 1}, {"domain": "ship", "seq": 0}),
         ({"domain": "order", "seq": 2}, {"domain": "order", "seq": 1}),
         ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),
     ]
-    assert (clocks.call_count, lost) == (2, {("s",): 3.0})
-    said = [each for each in logger.calls if each.args == ("went_back",)]
+    assert (clocks.call_count, lost_marks) == (2, {("s",): 3.0})
+    calls = [call for call in logger.calls if call.args == ("went_back",)]
     facts = {"stream": "s", "domain": "ship", "shown": 1, "found": 0}
-    assert (len(said), said[-1]) == (3, CapturedCall("error", ("went_back",), facts))
+    assert (len(calls), calls[-1]) == (3, CapturedCall("error", ("went_back",), facts))
 
 
 async def test_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
     """A second call waits for the first."""
-    met = threading.Barrier(2)
+    barrier = threading.Barrier(2)
     async with run_controller(memory) as controller:
-        calls = [controller._committer._call_in_thread(met.wait, 0.1) for _ in range(2)]
+        calls = [controller._committer._call_in_thread(barrier.wait, 0.1) for _ in range(2)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
 
-    assert [type(each) for each in outcomes] == [threading.BrokenBarrierError] * 2
+    assert [type(outcome) for outcome in outcomes] == [threading.BrokenBarrierError] * 2
 
 
 async def test_end_of_loop_is_not_reported_as_fault(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop cancels the task."""
-    loop, faults = asyncio.get_running_loop(), list[object]()
+    loop = asyncio.get_running_loop()
+    faults = list[object]()
     monkeypatch.setattr(loop, "call_exception_handler", faults.append)
     async with run_controller(memory) as controller:
         task = controller._committer._task
@@ -399,10 +414,10 @@ async def test_failed_turn_is_retried_until_store_is_lost(
         monkeypatch.setattr(memory, "heartbeat", Mock(side_effect=failures))
         task.wake()
         await wait_until_async(lambda: task.failed)
-        raised = await catch_error(deliver(controller, Note("a")))
+        error = await catch_error(deliver(controller, Note("a")))
 
-    assert raised == StoreUnavailable
-    assert [(each.method_name, *each.args, each.kwargs) for each in logger.calls] == [
+    assert error == StoreUnavailable
+    assert [(call.method_name, *call.args, call.kwargs) for call in logger.calls] == [
         ("warning", "turn_failed", {"error": "cut"}),
         ("warning", "store_unavailable", {"error": "away", "failures": 1}),
         ("critical", "store_lost", {"error": "removed"}),

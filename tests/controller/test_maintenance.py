@@ -35,8 +35,8 @@ async def test_ticks_delete_old_records(store: Watched, time: GivenTime) -> None
         stream = controller.stream("s")
 
         def find_rest() -> tuple[list[int], list[str], list[int]]:
-            marks = [each.mark.seq for each in store.marks(stream.id, "default")]
-            changes = [each.number for each in store.changes(stream.id, before=None, limit=9)]
+            marks = [appended_mark.mark.seq for appended_mark in store.marks(stream.id, "default")]
+            changes = [change.number for change in store.changes(stream.id, before=None, limit=9)]
             return marks, [*stream.groups], changes
 
         before = find_rest()
@@ -67,14 +67,18 @@ async def test_service_clock_is_stored_once_after_late_report(
         await deliver(controller, Note("a", 40), Note("a", state="finished"))
         serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
         await asyncio.sleep(2 * maintenance.TICK_S)
-        stored = [memory.clocks()[0]]
+        stored_ms = [memory.clocks()[0]]
         await deliver(controller, Note("a", state="finished", late_rows=LateRows(1, 12)))
         for _ in range(2):
             serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
             await asyncio.sleep(3 * maintenance.TICK_S)
-            stored.append(memory.clocks()[0])
+            stored_ms.append(memory.clocks()[0])
 
-    assert stored == [0, 2 * maintenance.KEEP_CLOCK_EVERY_MS, 2 * maintenance.KEEP_CLOCK_EVERY_MS]
+    assert stored_ms == [
+        0,
+        2 * maintenance.KEEP_CLOCK_EVERY_MS,
+        2 * maintenance.KEEP_CLOCK_EVERY_MS,
+    ]
 
 
 async def test_log_has_one_line_for_many_excluded_writers(
@@ -84,7 +88,7 @@ async def test_log_has_one_line_for_many_excluded_writers(
     logger = CapturingLogger()
     monkeypatch.setattr(maintenance, "log", logger)
     async with serve_stream(memory, time, writer_timeout_ms=1000) as controller:
-        await deliver(controller, *(Note(f"w{n}") for n in range(103)), Note("a", 5))
+        await deliver(controller, *(Note(f"w{number}") for number in range(103)), Note("a", 5))
         serve_for(controller, time, 1100)
         await wait_until_async(lambda: bool(list_marks(controller)))
 

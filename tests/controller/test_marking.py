@@ -22,16 +22,16 @@ INTERVAL_MS = 60
 
 def make_streams(*names: str) -> OwnedStreams:
     """Return streams that were marked at 0 on the steady clock and may advance."""
-    owned = OwnedStreams()
-    owned.clocks = {0: 0}
+    owned_streams = OwnedStreams()
+    owned_streams.clocks = {0: 0}
     for name in names:
         stream = StreamState(StreamRecord(name, name, StreamSettings(mark_interval_ms=INTERVAL_MS)))
-        owned.add(stream)
+        owned_streams.add(stream)
         for time in (1, 2):
             draft = Draft(make_moment(0))
             stream.take_notes([Note("a", time)], draft, 10)
             stream.advance_due(draft)
-    return owned
+    return owned_streams
 
 
 def make_moment(steady: int) -> Moment:
@@ -39,35 +39,38 @@ def make_moment(steady: int) -> Moment:
 
 
 async def test_one_timer_wakes_all_streams() -> None:
-    woken: list[int] = []
-    intervals, owned = Intervals(lambda: woken.append(1)), make_streams("s", "t")
-    intervals.begin(owned)
+    wakes: list[int] = []
+    intervals = Intervals(lambda: wakes.append(1))
+    owned_streams = make_streams("s", "t")
+    intervals.begin(owned_streams)
     for _ in range(100):
-        intervals.advance(Draft(make_moment(0)), owned)
+        intervals.advance(Draft(make_moment(0)), owned_streams)
         assert not intervals.are_over(make_moment(1))
     await asyncio.sleep(3 * INTERVAL_MS / 1000)
 
-    assert len(woken) == 1
+    assert len(wakes) == 1
 
 
 async def test_marks_are_due_when_interval_is_over() -> None:
-    intervals, owned = Intervals(lambda: None), make_streams("s", "t")
-    intervals.begin(owned)
-    intervals.advance(Draft(make_moment(0)), owned)
+    intervals = Intervals(lambda: None)
+    owned_streams = make_streams("s", "t")
+    intervals.begin(owned_streams)
+    intervals.advance(Draft(make_moment(0)), owned_streams)
     over = [intervals.are_over(make_moment(INTERVAL_MS - early)) for early in (1, 0)]
     draft = Draft(make_moment(INTERVAL_MS))
-    intervals.advance(draft, owned)
+    intervals.advance(draft, owned_streams)
 
     assert (over, len(draft.batch.list_puts(AppendedMark))) == ([False, True], 2)
     assert not intervals.are_over(make_moment(10 * INTERVAL_MS))
 
 
 async def test_removed_stream_is_not_marked() -> None:
-    intervals, owned = Intervals(lambda: None), make_streams("s")
-    intervals.begin(owned)
-    owned.remove(owned.stream("s"))
+    intervals = Intervals(lambda: None)
+    owned_streams = make_streams("s")
+    intervals.begin(owned_streams)
+    owned_streams.remove(owned_streams.stream("s"))
     draft = Draft(make_moment(INTERVAL_MS))
-    intervals.advance(draft, owned)
+    intervals.advance(draft, owned_streams)
 
     assert not draft.batch.list_puts(AppendedMark)
 
@@ -84,17 +87,17 @@ async def test_poll_after_last_mark_is_answered_at_once(memory: WatchedMemory) -
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5))
         async with asyncio.timeout(20):
-            found = await controller.polls.marks("s", None, after=2, wait_ms=30_000)
+            new_marks = await controller.polls.marks("s", None, after=2, wait_ms=30_000)
 
-        assert found.history.last_seq == 1
+        assert new_marks.history.last_seq == 1
 
 
 async def test_poll_times_out_empty(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        begun = perf_counter()
-        found = await controller.polls.marks("s", None, after=0, wait_ms=50)
+        began_s = perf_counter()
+        new_marks = await controller.polls.marks("s", None, after=0, wait_ms=50)
 
-        assert (found.history.last_seq, perf_counter() - begun > 0.045) == (0, True)
+        assert (new_marks.history.last_seq, perf_counter() - began_s > 0.045) == (0, True)
 
 
 async def test_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> None:
@@ -110,10 +113,10 @@ async def test_poll_ends_at_shutdown(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         poll = await start_poll(controller)
         controller.prepare_to_stop()
-        found = await poll
+        new_marks = await poll
         late = await controller.polls.marks("s", None, after=0, wait_ms=30_000)
 
-        assert (found.history.last_seq, late.history.last_seq) == (0, 0)
+        assert (new_marks.history.last_seq, late.history.last_seq) == (0, 0)
 
 
 async def test_cancelled_poll_is_forgotten(memory: WatchedMemory) -> None:
@@ -130,13 +133,15 @@ S = AwaitedMark("s", "default", "seq", 1)
 
 async def test_no_notification_is_lost() -> None:
     """The reader gets ten thousand notifications."""
-    notifier, rung, seen = LongPollNotifier(), 0, 0
+    notifier = LongPollNotifier()
+    rung = 0
+    seen_count = 0
 
     async def read() -> None:
-        nonlocal seen
-        while seen < 10_000:
-            if seen < rung:
-                seen = rung
+        nonlocal seen_count
+        while seen_count < 10_000:
+            if seen_count < rung:
+                seen_count = rung
             else:
                 assert await notifier.wait(S, 5.0)
 
@@ -148,7 +153,7 @@ async def test_no_notification_is_lost() -> None:
             await asyncio.sleep(0)
     await reader
 
-    assert seen == 10_000
+    assert seen_count == 10_000
 
 
 fields = st.sampled_from(["seq", "lower"])
@@ -162,37 +167,41 @@ waits_for = st.builds(
 def test_mark_wakes_only_polls_it_answers(waits: list[AwaitedMark], seq: int, lower: int) -> None:
     async def wake() -> list[bool]:
         notifier = LongPollNotifier()
-        tasks = [asyncio.create_task(notifier.wait(each, 5.0)) for each in waits]
+        tasks = [asyncio.create_task(notifier.wait(awaited_mark, 5.0)) for awaited_mark in waits]
         await asyncio.sleep(0)
         notifier.notify_mark("s", "a", Mark(seq, lower, lower, StreamCut({})))
         for _ in range(len(waits) + 3):
             await asyncio.sleep(0)
-        woken = [each.done() for each in tasks]
+        are_woken = [task.done() for task in tasks]
         notifier.shutdown()
         await asyncio.gather(*tasks)
         assert notifier._waiting == {}
-        return woken
+        return are_woken
 
     value = {"seq": seq, "lower": lower}
-    answered = [each[:2] == ("s", "a") and each.least <= value[each.field] for each in waits]
-    assert asyncio.run(wake()) == answered
+    are_answered = [
+        awaited_mark[:2] == ("s", "a") and awaited_mark.least <= value[awaited_mark.field]
+        for awaited_mark in waits
+    ]
+    assert asyncio.run(wake()) == are_answered
 
 
 async def test_polls_are_woken_in_small_groups() -> None:
     """Other tasks run in between."""
-    notifier, turns = LongPollNotifier(), 0
-    done: list[int] = []
+    notifier = LongPollNotifier()
+    turns = 0
+    done_turns: list[int] = []
 
     async def wait() -> None:
         await notifier.wait(S, 5.0)
-        done.append(turns)
+        done_turns.append(turns)
 
     waits = [asyncio.create_task(wait()) for _ in range(20 * WOKEN_AT_A_TIME)]
     await asyncio.sleep(0)
     notifier.notify_mark("s", "default", Mark(1, 5, 5, StreamCut({})))
-    while not all(each.done() for each in waits):
+    while not all(task.done() for task in waits):
         turns += 1
         await asyncio.sleep(0)
-    most = max(done.count(turn) for turn in done)
+    max_count = max(done_turns.count(turn) for turn in done_turns)
 
-    assert (len(done), most) == (20 * WOKEN_AT_A_TIME, WOKEN_AT_A_TIME)
+    assert (len(done_turns), max_count) == (20 * WOKEN_AT_A_TIME, WOKEN_AT_A_TIME)

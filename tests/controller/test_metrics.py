@@ -9,8 +9,8 @@ async def test_buckets_without_controller_are_shown() -> None:
     metrics = Metrics()
     metrics.show_state(Leases(8, frozenset({0, 1, 2}), {3: "http://b", 4: "", 5: ""}), ready=True)
 
-    shown = [
+    counts = [
         metrics.registry.get_sample_value("noted_time_buckets", {"owner": owner})
         for owner in ("this", "other", "nobody")
     ]
-    assert shown == [3.0, 1.0, 4.0]
+    assert counts == [3.0, 1.0, 4.0]

@@ -17,14 +17,14 @@ async def test_removal_sees_note_of_its_commit(store: Watched, time: GivenTime) 
     """The removal checks `noted_at` in its commit."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
-        seen = member(controller, "a").noted_at
+        first_noted_at = member(controller, "a").noted_at
         async with store.watch.hold(deliver(controller, Note("b", 1))) as under_way:
             serve_for(controller, time, 50)
-            noted = controller.note("s", [Note("a", 2)])
-            removing = controller.change("s", operations.remove, OPS, "a", seen)
+            note = controller.note("s", [Note("a", 2)])
+            removing = controller.change("s", operations.remove, OPS, "a", first_noted_at)
             removal = asyncio.ensure_future(removing)
             await asyncio.sleep(0)
-        await asyncio.gather(under_way, noted)
+        await asyncio.gather(under_way, note)
 
         with pytest.raises(NotedMeanwhile):
             await removal
@@ -36,5 +36,5 @@ async def test_answer_to_many_joins_is_bounded(call: Caller) -> None:
     await call.note({"writer": "a", "time": 5, "position": wide}, {"writer": "b", "time": 5})
     results = await call.note(*[{"writer": "a"}, {"writer": "b"}] * 5)
 
-    sizes = [len(each.get("position", ())) for each in results]
+    sizes = [len(result.get("position", ())) for result in results]
     assert (sizes[0], sizes[2], sum(sizes)) == (1500, 1500, 3000)

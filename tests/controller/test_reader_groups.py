@@ -38,21 +38,21 @@ def test_report_beyond_limit_is_refused(
     report: tuple[str, str, dict[int, int]], what: str, limit: int, remedy: str
 ) -> None:
     """Existing groups may keep reporting."""
-    there = ("a", "r", {0: 1, 1: 1}), ("a", "s", {2: 1}), ("b", "r", {0: 1})
+    reports = ("a", "r", {0: 1, 1: 1}), ("a", "s", {2: 1}), ("b", "r", {0: 1})
 
-    with pytest.raises(LimitReached, match=rf"{remedy}.*remove a group with DELETE") as refused:
-        fill(LIMITS, *there, report)
-    fill(LIMITS, *there, *there)
+    with pytest.raises(LimitReached, match=rf"{remedy}.*remove a group with DELETE") as refusal:
+        fill(LIMITS, *reports, report)
+    fill(LIMITS, *reports, *reports)
 
-    assert (refused.value.what, refused.value.limit) == (what, limit)
+    assert (refusal.value.what, refusal.value.limit) == (what, limit)
 
 
 async def test_large_reports_do_not_stop_loop(memory: WatchedMemory) -> None:
     """Large reports are committed in parts."""
-    whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
+    position = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
     async with serve_stream(memory) as controller:
         before = memory.watch.attempts
-        reports = (controller.report("s", "g", f"r{number}", whole) for number in range(100))
+        reports = (controller.report("s", "g", f"r{number}", position) for number in range(100))
         await asyncio.gather(*reports)
 
         assert memory.watch.attempts - before >= 3

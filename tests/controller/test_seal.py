@@ -32,10 +32,10 @@ async def test_note_before_seal_of_its_commit_counts(store: Watched) -> None:
             await asyncio.sleep(0)
             after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
         answers = [await first, await before, await after]
-        _, made = await seal
+        _, final_seal = await seal
 
         assert answers[1:] == [[Accepted(1)], [Refused("sealed")] * 2]
-        assert (made.final_cut, store.watch.attempts) == ({0: 9, 1: 1}, 3)
+        assert (final_seal.final_cut, store.watch.attempts) == ({0: 9, 1: 1}, 3)
         assert list_marks(controller)[-1].cut.offsets == {0: 9, 1: 1}
 
 
@@ -43,13 +43,13 @@ async def test_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> N
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
         async with memory.watch.hold(controller.seal("s", OPS, NOTHING)) as seal:
-            shown = controller.stream("s").window({0: 9}, None).sealed
+            is_sealed = controller.stream("s").window({0: 9}, None).sealed
             memory.watch.failures.append(StoreUnavailable("no"))
         with pytest.raises(StoreUnavailable):
             await seal
         await wait_until_async(lambda: controller._committer.ready)
 
-        assert (shown, controller.stream("s").final_cut) == (False, None)
+        assert (is_sealed, controller.stream("s").final_cut) == (False, None)
         assert await deliver(controller, Note("a", 6)) == [Accepted(6)]
 
 
@@ -58,20 +58,25 @@ async def test_seal_of_many_writers_lets_others_run(memory: WatchedMemory) -> No
     many = 2 * SLICE_SIZE + 1
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("w0", 0))
-        await deliver(controller, *(Note(f"w{n}") for n in range(1, many)))
+        await deliver(controller, *(Note(f"w{number}") for number in range(1, many)))
         stream = controller.stream("s")
-        census, missing = stream.aggregator.domains.census, stream.missing["default"]
+        census = stream.aggregator.domains.census
+        missing = stream.missing["default"]
         seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
-        done, shown = [(0, 0)], set()
+        progress = [(0, 0)]
+        shown_states = set()
         while not seal.done():
             await asyncio.sleep(0)
-            done.append((census.members["finished"], len(missing.open_writers)))
-            shown.add((list_marks(controller)[-1].final, stream.final_cut is not None))
+            progress.append((census.members["finished"], len(missing.open_writers)))
+            shown_states.add((list_marks(controller)[-1].final, stream.final_cut is not None))
         late = await deliver(controller, Note("w0", many))
 
-    steps = [max(later[of] - former[of] for former, later in pairwise(done)) for of in (0, 1)]
-    assert (steps, done[-1]) == ([SLICE_SIZE, SLICE_SIZE], (many, many - 1))
-    assert (shown, late) == ({(False, False), (True, True)}, [Refused("sealed")])
+    steps = [
+        max(after[column] - before[column] for before, after in pairwise(progress))
+        for column in (0, 1)
+    ]
+    assert (steps, progress[-1]) == ([SLICE_SIZE, SLICE_SIZE], (many, many - 1))
+    assert (shown_states, late) == ({(False, False), (True, True)}, [Refused("sealed")])
 
 
 async def test_long_polls_end_with_stream(memory: WatchedMemory) -> None:
@@ -79,13 +84,13 @@ async def test_long_polls_end_with_stream(memory: WatchedMemory) -> None:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
         marks = asyncio.create_task(polls.marks("s", None, after=1, wait_ms=30_000))
-        asked = Requirement(to=99, wait_ms=30_000)
-        waiting = asyncio.create_task(polls.wait_for_verdict("s", asked, 99))
+        requirement = Requirement(to=99, wait_ms=30_000)
+        waiting = asyncio.create_task(polls.wait_for_verdict("s", requirement, 99))
         await asyncio.sleep(0)
         await controller.seal("s", OPS, NOTHING)
         async with asyncio.timeout(5):
-            found = await marks
+            new_marks = await marks
             await waiting
-            later = await polls.marks("s", None, after=1, wait_ms=30_000)
+            later_marks = await polls.marks("s", None, after=1, wait_ms=30_000)
 
-        assert (later.history.last_seq, found.stream.final_cut) == (1, {0: 9})
+        assert (later_marks.history.last_seq, new_marks.stream.final_cut) == (1, {0: 9})

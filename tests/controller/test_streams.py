@@ -28,7 +28,7 @@ from tests.support.http import Caller, serve_app
 
 async def test_changed_settings_write_only_affected_writers(memory: Watched) -> None:
     """Writing all of 50,000 would take seconds."""
-    written = []
+    written_writers = []
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("late", 5, {0: 1}), Note("prompt", 9, {0: 2}))
         await deliver(controller, Note("late", state="idle"), Note("prompt", 10))
@@ -36,14 +36,14 @@ async def test_changed_settings_write_only_affected_writers(memory: Watched) -> 
         for changes in ({"mark_retention_ms": 60_000}, {"returning_writer": "exclude"}):
             await controller.put_stream("s", changes)
             members = memory.watch.batches[-1].list_puts(StoredMember)
-            written.append([each.member.writer for each in members])
+            written_writers.append([stored_member.member.writer for stored_member in members])
 
-    assert written == [[], ["late"]]
+    assert written_writers == [[], ["late"]]
 
 
 async def test_stream_is_recreated_within_one_commit(store: Watched) -> None:
     async with serve_stream(store) as controller:
-        old = controller.stream("s").id
+        old_id = controller.stream("s").id
         before, _, _, after = await asyncio.gather(
             deliver(controller, Note("a", 9)),
             controller.drop_stream("s"),
@@ -54,10 +54,11 @@ async def test_stream_is_recreated_within_one_commit(store: Watched) -> None:
         lowers = [mark.lower for mark in list_marks(controller)]
 
         assert (before, after, lowers) == ([Accepted(9)], [Accepted(3)], [3])
-        assert controller.stream("s").id != old
+        assert controller.stream("s").id != old_id
 
 
-FEW, MANY = 100, 10_000
+FEW = 100
+MANY = 10_000
 
 DOMAINS = ("default", "other")
 
@@ -67,9 +68,9 @@ NOW = Moment(0, 0, 0)
 def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=domains)))
     draft = Draft(Moment(0, 0, 0))
-    joined = [Note(f"{number:05}") for number in range(members)]
-    gone = [] if holds else [Note(note.writer, state="idle") for note in joined]
-    stream.take_notes([*joined, *gone], draft, members)
+    joining_notes = [Note(f"{number:05}") for number in range(members)]
+    idle_notes = [] if holds else [Note(note.writer, state="idle") for note in joining_notes]
+    stream.take_notes([*joining_notes, *idle_notes], draft, members)
     return stream
 
 
@@ -105,8 +106,8 @@ async def test_reports_of_before_are_not_known(memory: WatchedMemory, time: Give
     """A database of before dates them by the wall clock. The next note begins the service clock."""
     async with serve_stream(memory, time) as controller:
         await deliver(controller, Note("a", 40), Note("a", late_rows=LateRows(1, 12, 12)))
-    (stored,) = memory.reopen().streams()
-    memory.commit(ChangeSet(structs.replace(stored, report_clock=None)))
+    (record,) = memory.reopen().streams()
+    memory.commit(ChangeSet(structs.replace(record, report_clock=None)))
     looks = []
     async with serve_app(Controller(memory, time.clocks())) as call:
         serve_for(call.controller, time, 5000)

@@ -76,7 +76,8 @@ def name_stream(bucket: int) -> str:
     return next(name for n in range(9999) if bucket_of(name := f"s{n}", BUCKETS) == bucket)
 
 
-HERE, THERE = name_stream(0), name_stream(1)
+HERE = name_stream(0)
+THERE = name_stream(1)
 """A stream of this replica and one of the other."""
 
 ELSEWHERE = "http://third"
@@ -160,7 +161,8 @@ class Replica:
 
     async def lose(self, *asked: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
         """Lose bucket 0 while these requests wait for a commit, and return their answers."""
-        ownership, clocks = self.controller.ownership, self.controller._clocks
+        ownership = self.controller.ownership
+        clocks = self.controller._clocks
         async with self.store.watch.hold(self.controller.put_stream(HERE, {})) as held_up:
             ownership.refresh_soon()
             # a turn comes before the next batch
@@ -179,7 +181,8 @@ async def run_replica(
     gate: Gate | None = None, limits: Limits | None = None
 ) -> AsyncIterator[Replica]:
     """Serve by one replica that has the stream `HERE`; the other replica has `THERE`."""
-    store, owner = Shared(), Owner()
+    store = Shared()
+    owner = Owner()
     controller = Controller(store, limits=limits)
     async with serve_app(controller, gate, peers=httpx.MockTransport(owner)) as caller:
         await controller.put_stream(HERE, {"mark_interval_ms": 0})

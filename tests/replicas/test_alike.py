@@ -36,7 +36,8 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
 
     One makes the tables, and both serve. They ignore the proxy of their environment.
     """
-    url, directory = server.make_database(), tmp_path_factory.mktemp("two")
+    url = server.make_database()
+    directory = tmp_path_factory.mktemp("two")
     with (
         ServeProcess(directory, "--database", url, **PROXIES) as a,
         ServeProcess(directory, "--database", url, **PROXIES) as b,
@@ -104,7 +105,8 @@ def test_note_wakes_poll_at_other_replica(two: Two, name: str, noting: str) -> N
 
     async def poll() -> httpx.Response:
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-            url, query = f"{two.b.url}/v1/streams/{name}/marks", {"wait_ms": 30_000}
+            url = f"{two.b.url}/v1/streams/{name}/marks"
+            query = {"wait_ms": 30_000}
             waiting = asyncio.create_task(client.get(url, params=query))
             await asyncio.sleep(0.3)
             begun = asyncio.get_running_loop().time()

@@ -17,7 +17,8 @@ from tools.trials.postgres import Server
 pytestmark = pytest.mark.acceptance
 
 ACCESS = Path(__file__).resolve().parents[1] / "access" / "certificate"
-CERTIFICATE, KEY = str(ACCESS / "certificate.pem"), str(ACCESS / "key.pem")
+CERTIFICATE = str(ACCESS / "certificate.pem")
+KEY = str(ACCESS / "key.pem")
 JOINING = {"notes": [{"writer": "UA"}]}
 
 

@@ -13,7 +13,9 @@ from tests.replicas.one_replica import HERE, OTHER, THERE, Replica
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.pending_notes import PendingNote
 
-A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
+A = "http://a"
+B = "http://b"
+ELSEWHERE = "http://elsewhere"
 
 
 async def test_forwarded_answer_names_owner(this: Replica) -> None:

@@ -63,7 +63,8 @@ async def test_late_answer_extends_no_lease_beyond_its_request(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease begins when its renewal is sent, not when that is answered."""
-    asked, answered = Event(), Event()
+    asked = Event()
+    answered = Event()
 
     def renew() -> bool:
         asked.set()
@@ -75,7 +76,8 @@ async def test_late_answer_extends_no_lease_beyond_its_request(
     await wait_until_async(asked.is_set)
     pass_time(this, LEASE_MS)
     extended = asyncio.Event()
-    extend, loop = this.controller.ownership.extend_leases, asyncio.get_running_loop()
+    extend = this.controller.ownership.extend_leases
+    loop = asyncio.get_running_loop()
 
     def extend_once(steady_ms: int) -> None:
         extend(steady_ms)

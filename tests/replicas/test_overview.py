@@ -92,7 +92,8 @@ async def test_token_shows_only_its_streams() -> None:
     token = guarded.token("read", streams=[HERE])
     async with run_replica(guarded.gate) as this:
         store_other_stream(this)
-        shown, statuses = [], []
+        shown = []
+        statuses = []
         for each in (token, guarded.token("admin")):
             headers = {"authorization": f"Bearer {each}"}
             answer = await this.client.get("/v1/overview", headers=headers)

@@ -83,7 +83,8 @@ async def test_controller_shows_no_bucket_after_its_leases(
         before = scrape(a, "noted_time_buckets")["this",]
         time.passes(LEASE_MS)
 
-        after, ready = scrape(a, "noted_time_buckets"), scrape(a, "noted_time_ready")
+        after = scrape(a, "noted_time_buckets")
+        ready = scrape(a, "noted_time_ready")
     assert (before, after["this",], after["nobody",], ready[()]) == (BUCKETS, 0, BUCKETS, 0)
 
 
@@ -147,7 +148,8 @@ async def test_next_turn_is_soon_while_bucket_is_free() -> None:
     free = Leases(2, frozenset(), {}, 1)
     taken = Leases(2, frozenset(), {0: "http://b", 1: "http://b"}, 1)
     store = Mock(local=False)
-    store.heartbeat.side_effect, store.acquire.return_value = (free, taken), frozenset()
+    store.heartbeat.side_effect = (free, taken)
+    store.acquire.return_value = frozenset()
     owner = Ownership(store, GivenTime(steady=0).clocks(), Mock(), asyncio.to_thread)
     owner._keeper.stop()
 

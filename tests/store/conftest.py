@@ -46,9 +46,9 @@ def make_postgres(server: Server, reusable_database: str) -> MakeStore:
 
     def make() -> Store:
         server.empty(reusable_database)
-        made = PostgresStore(reusable_database)
-        made.acquire(made.heartbeat().free)
-        return made
+        store = PostgresStore(reusable_database)
+        store.acquire(store.heartbeat().free)
+        return store
 
     return make
 
@@ -79,10 +79,10 @@ def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store
             file = request.getfixturevalue("tmp_path_factory").mktemp("pair") / "noted-time.db"
             shutil.copy(request.getfixturevalue("database_template"), file)
             return SqliteStore(file), SqliteStore(file)
-        one = request.getfixturevalue("make_postgres")()
+        store = request.getfixturevalue("make_postgres")()
         other = PostgresStore(request.getfixturevalue("reusable_database"))
         other.heartbeat()
-        return one, other
+        return store, other
 
     return make
 
@@ -90,8 +90,8 @@ def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store
 @pytest.fixture(params=DURABLE)
 def make_durable(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new durable store of each kind at each call."""
-    made: MakeStore = request.getfixturevalue(f"make_{request.param}")
-    return made
+    make: MakeStore = request.getfixturevalue(f"make_{request.param}")
+    return make
 
 
 @pytest.fixture
@@ -105,13 +105,13 @@ def make_store(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new store of each kind at each call."""
     if request.param == "memory":
         return MemoryStore
-    made: MakeStore = request.getfixturevalue(f"make_{request.param}")
-    return made
+    make: MakeStore = request.getfixturevalue(f"make_{request.param}")
+    return make
 
 
 @pytest.fixture
 def store(make_store: MakeStore) -> Iterator[Store]:
     """A new store of each kind."""
-    made = make_store()
-    yield made
-    made.close()
+    store = make_store()
+    yield store
+    store.close()

@@ -55,8 +55,12 @@ keys = st.sampled_from(("A", "a"))
 positions = st.dictionaries(st.one_of(st.integers(0, 5), natural), natural, max_size=4)
 
 
-def draw_integers(least: int | None = None, most: int | None = None) -> st.SearchStrategy[int]:
-    return st.integers(MIN_INT64 if least is None else least, MAX_INT64 if most is None else most)
+def draw_integers(
+    min_value: int | None = None, max_value: int | None = None
+) -> st.SearchStrategy[int]:
+    return st.integers(
+        MIN_INT64 if min_value is None else min_value, MAX_INT64 if max_value is None else max_value
+    )
 
 
 STRATEGIES: dict[type, Callable[[Any], st.SearchStrategy[Any]]] = {
@@ -65,7 +69,9 @@ STRATEGIES: dict[type, Callable[[Any], st.SearchStrategy[Any]]] = {
     inspect.IntType: lambda kind: draw_integers(kind.ge, kind.le),
     inspect.StrType: lambda _: names,
     inspect.AnyType: lambda _: st.none() | draw_integers() | names | st.lists(names),
-    inspect.UnionType: lambda kind: st.one_of([draw_type(each) for each in kind.types]),
+    inspect.UnionType: lambda kind: st.one_of(
+        [draw_type(alternative) for alternative in kind.types]
+    ),
     inspect.VarTupleType: lambda kind: st.lists(
         draw_type(kind.item_type), min_size=kind.min_length or 0, max_size=2, unique_by=repr
     ).map(tuple),
@@ -89,8 +95,10 @@ def draw_type(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - a type or 
 def build(kind: type, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Return instances with these fields, and any values of the types of the others."""
     info: Any = inspect.type_info(kind)
-    others = (each for each in info.fields if each.name not in fields)
-    return st.builds(kind, **{each.name: draw_type(each.type) for each in others}, **fields)
+    other_fields = (field for field in info.fields if field.name not in fields)
+    return st.builds(
+        kind, **{field.name: draw_type(field.type) for field in other_fields}, **fields
+    )
 
 
 members = build(MemberRecord, writer=keys, position=positions)
@@ -128,15 +136,15 @@ dropped = st.one_of(
     st.tuples(st.just(StoredMembership), ids, domains, keys),
     st.tuples(st.just(ReaderRecord), ids, keys, keys),
     st.tuples(st.just(BacklogRecord), ids, keys),
-    late.map(lambda each: (LateRecord, *each.key)),
+    late.map(lambda record: (LateRecord, *record.key)),
 )
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> ChangeSet:
     """Draw puts before and after drops of the same keys."""
-    put = draw(st.lists(st.one_of(*written_records), max_size=12))
-    batch = ChangeSet(BucketClock(0, draw(natural)), *put)
+    records = draw(st.lists(st.one_of(*written_records), max_size=12))
+    batch = ChangeSet(BucketClock(0, draw(natural)), *records)
     for key in draw(st.lists(dropped, max_size=4)):
         batch.drop(*key)
     batch.put(*draw(st.lists(readers | backlogs | stored_members | late, max_size=2)))
@@ -151,18 +159,18 @@ def batches(draw: st.DrawFn) -> ChangeSet:
 
 def sort_unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     """Return lists of the first stream's records, by key."""
-    of_stream = records.map(lambda each: replace(each, stream_id=IDS[0]))
-    drawn = st.lists(of_stream, max_size=3, unique_by=lambda each: each.key)
-    return drawn.map(lambda some: sorted(some, key=lambda each: each.key))
+    of_stream = records.map(lambda record: replace(record, stream_id=IDS[0]))
+    lists = st.lists(of_stream, max_size=3, unique_by=lambda record: record.key)
+    return lists.map(lambda records: sorted(records, key=lambda record: record.key))
 
 
 @st.composite
 def whole_streams(draw: st.DrawFn) -> Kept:
     """Draw all records of the first stream, each list ordered by key."""
-    noted = dict(draw(st.lists(members.map(lambda each: (each.writer, each)))))
+    members_by_name = dict(draw(st.lists(members.map(lambda member: (member.writer, member)))))
     return Kept(
         scales=draw(sort_unique(scales)),
-        members=[noted[writer] for writer in sorted(noted)],
+        members=[members_by_name[writer] for writer in sorted(members_by_name)],
         marks={domain: draw(chains(domain)) for domain in DOMAINS},
         readers=draw(sort_unique(readers)),
         backlogs=draw(sort_unique(backlogs)),
@@ -174,9 +182,14 @@ def whole_streams(draw: st.DrawFn) -> Kept:
 def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     """Return the chains of marks of the first stream that begin at seq 1."""
     return st.lists(appended, max_size=5).map(
-        lambda drawn: [
-            replace(each, stream_id=IDS[0], domain=domain, mark=replace(each.mark, seq=seq))
-            for seq, each in enumerate(drawn, 1)
+        lambda marks: [
+            replace(
+                appended_mark,
+                stream_id=IDS[0],
+                domain=domain,
+                mark=replace(appended_mark.mark, seq=seq),
+            )
+            for seq, appended_mark in enumerate(marks, 1)
         ]
     )
 
@@ -193,8 +206,8 @@ def try_commit(store: Store, batch: ChangeSet) -> str:
 
 
 def read_all(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
-    kept = {each: read_kept(store, each, DOMAINS) for each in IDS}
-    return store.clocks()[0], store.streams(), kept
+    kept_records = {stream_id: read_kept(store, stream_id, DOMAINS) for stream_id in IDS}
+    return store.clocks()[0], store.streams(), kept_records
 
 
 @costly(4)
@@ -223,11 +236,11 @@ def test_all_stores_agree(
     make_durables: list[Callable[[], Store]], written: list[ChangeSet]
 ) -> None:
     """Refused batches are among them."""
-    made = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
-    history = (ChangeSet(*made), *written)
-    found = []
+    streams = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
+    history = (ChangeSet(*streams), *written)
+    outcomes = []
     for make in (MemoryStore, *make_durables):
         with closing(make()) as store:
-            found.append(([try_commit(store, batch) for batch in history], read_all(store)))
+            outcomes.append(([try_commit(store, batch) for batch in history], read_all(store)))
 
-    assert found == found[:1] * len(found)
+    assert outcomes == outcomes[:1] * len(outcomes)

@@ -44,10 +44,10 @@ def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
     scales = [StoredScale("id-3", seq, event) for seq, event in enumerate(events)]
     commit(store, *streams, *scales, *marks)
 
-    found = store.summaries(["trains", "nothing", "flights", "buses"])
+    summaries = store.summaries(["trains", "nothing", "flights", "buses"])
 
     last = {"default": mark(2).mark, "ship_time": mark(1, domain="ship_time").mark}
-    assert [(each.record, each.last_marks, [*each.scales]) for each in found] == [
+    assert [(summary.record, summary.last_marks, [*summary.scales]) for summary in summaries] == [
         (streams[2], {"default": mark(2, "id-3").mark}, events),
         (streams[0], last, []),
         (streams[1], {}, []),
@@ -56,7 +56,11 @@ def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
 
 def test_drop_of_member_keeps_others(store: Store) -> None:
     """A drop of an unknown member does nothing."""
-    both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
+    both = [
+        record
+        for stream_id in ("id-1", "id-2")
+        for record in records(member("DL"), member("UA"), of=stream_id)
+    ]
     commit(store, stream(), stream("id-2", "ships"), *both)
 
     batch = ChangeSet()
@@ -64,7 +68,9 @@ def test_drop_of_member_keeps_others(store: Store) -> None:
         batch.drop(StoredMember, *key)
     store.commit(batch)
 
-    left = [[each.writer for each in store.members(i)] for i in ("id-1", "id-2")]
+    left = [
+        [member.writer for member in store.members(stream_id)] for stream_id in ("id-1", "id-2")
+    ]
     assert left == [["UA"], ["DL", "UA"]]
 
 
@@ -76,8 +82,12 @@ def test_mark_without_its_predecessor_is_conflict(store: Store, wrong: int) -> N
     with pytest.raises(MarkConflict) as conflict:
         commit(store, mark(wrong))
 
-    found = conflict.value
-    assert (found.stream, found.domain, found.seq) == ("id-1", "default", wrong)
+    conflict_value = conflict.value
+    assert (conflict_value.stream, conflict_value.domain, conflict_value.seq) == (
+        "id-1",
+        "default",
+        wrong,
+    )
 
 
 def test_batch_with_conflict_writes_nothing(store: Store) -> None:
@@ -88,7 +98,7 @@ def test_batch_with_conflict_writes_nothing(store: Store) -> None:
         return store.clocks()[0], store.streams(), read_kept(store), read_kept(store, "id-2")
 
     before = read_all()
-    doomed = ChangeSet(
+    batch = ChangeSet(
         BucketClock(0, 9),
         stream("id-2", "ships"),
         StoredScale("id-1", 1, ScaleEvent({0: 5}, {1: (0,)})),
@@ -97,11 +107,11 @@ def test_batch_with_conflict_writes_nothing(store: Store) -> None:
         ReaderRecord("id-1", "g", "a", online=True, position={}),
         change(1),
     )
-    doomed.drop_marks("id-1", "default", 1)
-    doomed.drop(StoredMember, "id-1", "UA")
+    batch.drop_marks("id-1", "default", 1)
+    batch.drop(StoredMember, "id-1", "UA")
 
     with pytest.raises(MarkConflict):
-        store.commit(doomed)
+        store.commit(batch)
 
     assert read_all() == before
 
@@ -134,20 +144,20 @@ def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) 
 
 def test_controllers_of_database_share_secret(store: Store) -> None:
     """The secret is made with the tables."""
-    found = store.reading.replicas_secret()
+    secret = store.reading.replicas_secret()
 
-    assert (store.replicas_secret(), len(found) >= 32) == (found, True)
+    assert (store.replicas_secret(), len(secret) >= 32) == (secret, True)
 
 
 def test_iterator_reads_snapshot(store: Store) -> None:
     """A commit between two reads of the iterator succeeds, and the iterator does not see it."""
     store.commit(build_changes(*records(member("a"), member("c"))))
     members = store.members("id-1")
-    found = [next(members)]
+    first_members = [next(members)]
 
     commit(store, *records(member("b"), member("c", time=9)))
 
-    assert [*found, *members] == [member("a"), member("c")]
+    assert [*first_members, *members] == [member("a"), member("c")]
 
 
 def test_closed_store_is_unavailable(store: Store) -> None:
@@ -168,13 +178,13 @@ def test_batch_of_any_size_is_loaded(store: Store, count: int) -> None:
     odd.append(
         member("late")._replace(noted_served_ms=MAX_INT64, changed_served_ms=0, max_times=ends[1])
     )
-    members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
+    members = [*odd, *(member(f"writer-{number:05}") for number in range(count - len(odd)))]
     store.commit(build_changes(*records(*members)))
     first = list(store.members("id-1"))
-    later = [each._replace(state="finished", position={9: 1}) for each in members]
+    later_members = [member._replace(state="finished", position={9: 1}) for member in members]
 
-    commit(store, *records(*later), mark(1))
+    commit(store, *records(*later_members), mark(1))
 
-    assert first == sorted(members, key=lambda each: each.writer)
-    by_name = sorted(later, key=lambda each: each.writer)
+    assert first == sorted(members, key=lambda member: member.writer)
+    by_name = sorted(later_members, key=lambda member: member.writer)
     assert (list(store.members("id-1")), read_seqs(store)) == (by_name, [1])

@@ -39,23 +39,23 @@ POLICY = BacklogPolicy(watermark_lag_ms=1000, reader_lag_ms=None, rule="sticky")
 
 def list_numbers(store: Store, stream_id: str = "id-1") -> list[int]:
     """Return the numbers of a stream's changes, newest first."""
-    return [each.number for each in store.changes(stream_id, before=None, limit=1000)]
+    return [change.number for change in store.changes(stream_id, before=None, limit=1000)]
 
 
-def make_entry(seq: int, of: str = "id-1", domain: str = "default") -> LedgerEntry:
-    return LedgerEntry(of, domain, seq, EntryAnswer(seq, 1000 - seq, seq - 1, seq, ()))
+def make_entry(seq: int, stream_id: str = "id-1", domain: str = "default") -> LedgerEntry:
+    return LedgerEntry(stream_id, domain, seq, EntryAnswer(seq, 1000 - seq, seq - 1, seq, ()))
 
 
-def drop_old(kind: type[Record], before: int, *written: Record) -> ChangeSet:
+def drop_old(kind: type[Record], before: int, *records: Record) -> ChangeSet:
     """Return a batch that writes records and drops old ones of the first stream."""
-    batch = ChangeSet(*written)
+    batch = ChangeSet(*records)
     batch.drop_old(kind, "id-1", before)
     return batch
 
 
-def drop_stream(*written: Record) -> ChangeSet:
+def drop_stream(*records: Record) -> ChangeSet:
     """Return a batch that writes records and drops the first stream."""
-    batch = ChangeSet(*written)
+    batch = ChangeSet(*records)
     batch.drop(StreamRecord, "id-1")
     return batch
 
@@ -64,38 +64,42 @@ def test_last_put_or_drop_of_batch_counts(store: Store) -> None:
     """Here for backlogs, one of which was stored before."""
     record = BacklogRecord("id-1", "g", POLICY)
     store.commit(build_changes(record))
-    changed = [
+    changed_records = [
         replace(record, backlog_began_at=3),
         replace(record, backlog_began_at=4, policy=None),
     ]
     batch = ChangeSet(BacklogRecord("id-1", "dropped"))
     batch.drop(BacklogRecord, "id-1", "dropped")
     batch.drop(BacklogRecord, "id-1", "g")
-    batch.put(*changed)
+    batch.put(*changed_records)
     store.commit(batch)
 
-    assert store.load(BacklogRecord, "id-1") == changed[1:]
+    assert store.load(BacklogRecord, "id-1") == changed_records[1:]
 
 
 def test_ledger_is_read_in_both_directions(store: Store) -> None:
     seqs = (3, 1, 7, 5)
-    entries = [make_entry(seq, domain=each) for seq in seqs for each in ("default", "ship_time")]
+    entries = [
+        make_entry(seq, domain=domain) for seq in seqs for domain in ("default", "ship_time")
+    ]
     store.commit(build_changes(*entries))
 
     def read(after: int, *, newest_first: bool) -> list[int]:
-        found = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
-        return [each.answer.seq for each in found]
+        entries = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
+        return [entry.answer.seq for entry in entries]
 
     oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
     newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
     assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
-    whole = [each.answer.seq for each in store.whole_ledger("id-1", "default")]
-    assert whole == [1, 3, 5, 7]
+    whole_ledger = [entry.answer.seq for entry in store.whole_ledger("id-1", "default")]
+    assert whole_ledger == [1, 3, 5, 7]
 
 
 def test_old_ledger_entries_are_dropped_by_served_time(store: Store) -> None:
     """Their wall times fall here and are ignored. Entries of other streams stay."""
-    entries = [make_entry(seq, of=each) for each in ("id-1", "id-2") for seq in (1, 2, 3)]
+    entries = [
+        make_entry(seq, stream_id=stream_id) for stream_id in ("id-1", "id-2") for seq in (1, 2, 3)
+    ]
     commit(store, stream(), stream("id-2", "ships"), *entries)
 
     store.commit(drop_old(LedgerEntry, 3))
@@ -117,7 +121,7 @@ def test_parts_of_an_entry_are_kept_with_it(store: Store) -> None:
 
     assert (of_entry, read_kept(store).parts) == (parts[2:4], parts[2:])
     store.commit(ChangeSet(replace(parts[2], to_lower=9)))
-    assert [each.to_lower for each in store.ledger_parts("id-1", "default", 2)] == [9, 2]
+    assert [part.to_lower for part in store.ledger_parts("id-1", "default", 2)] == [9, 2]
 
 
 def make_late(writer: str) -> LateRecord:
@@ -129,12 +133,16 @@ def make_late(writer: str) -> LateRecord:
 def test_changes_are_loaded_newest_first(store: Store) -> None:
     """All fields may be set, or none."""
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
-    made = [change(1), Change("id-1", 9, 2, "settings", None, settings, {"domains": []}), change(3)]
+    changes = [
+        change(1),
+        Change("id-1", 9, 2, "settings", None, settings, {"domains": []}),
+        change(3),
+    ]
 
-    store.commit(build_changes(*made))
+    store.commit(build_changes(*changes))
 
-    found = store.changes("id-1", before=None, limit=9)
-    assert found == [replace(made[number - 1], number=number) for number in (3, 2, 1)]
+    stored_changes = store.changes("id-1", before=None, limit=9)
+    assert stored_changes == [replace(changes[number - 1], number=number) for number in (3, 2, 1)]
 
 
 def test_changes_are_numbered_by_stream(store: Store) -> None:
@@ -153,12 +161,12 @@ def test_old_changes_are_dropped_except_last(store: Store) -> None:
     commit(store, *streams, *changes)
 
     store.commit(drop_old(Change, 3))
-    some = list_numbers(store)
+    numbers = list_numbers(store)
     store.commit(drop_old(Change, 99, change(5)))
     store.commit(drop_old(Change, 99))
     commit(store, change(6))
 
-    assert (some, list_numbers(store), list_numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
+    assert (numbers, list_numbers(store), list_numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
 
 
 def test_change_survives_drop_of_old_ones_in_its_batch(store: Store) -> None:
@@ -208,11 +216,11 @@ def test_drop_of_stream_drops_its_records(store: Store) -> None:
 def test_recreated_stream_has_no_records(store: Store) -> None:
     """One batch may drop the old stream and make the new one."""
     store.commit(build_changes(*records(member()), upto=2))
-    again = stream("id-2")
+    record = stream("id-2")
 
-    store.commit(drop_stream(again, mark(1, "id-2")))
+    store.commit(drop_stream(record, mark(1, "id-2")))
 
-    assert (store.streams(), read_seqs(store), read_seqs(store, "id-2")) == ([again], [], [1])
+    assert (store.streams(), read_seqs(store), read_seqs(store, "id-2")) == ([record], [], [1])
 
 
 def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
@@ -226,8 +234,8 @@ def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
 def test_changes_have_the_fields_of_a_stream_record() -> None:
     """The id and the name never change."""
     hints = get_type_hints(StreamRecord)
-    changed = {name: hints[name] for name in StreamRecord.__struct_fields__}
+    fields = {name: hints[name] for name in StreamRecord.__struct_fields__}
 
     assert get_type_hints(StreamRecordChanges) == {
-        name: hint for name, hint in changed.items() if name not in {"id", "name"}
+        name: hint for name, hint in fields.items() if name not in {"id", "name"}
     }

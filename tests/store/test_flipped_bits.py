@@ -34,8 +34,8 @@ REMEDY = ": restore the database from a backup"
 def read_all(store: Store) -> list[Any]:
     """Return all records that a controller reads."""
     streams = store.streams()
-    summaries = store.summaries([each.name for each in streams])
-    return [streams, summaries, *(read_kept(store, each.id, DOMAINS) for each in streams)]
+    summaries = store.summaries([record.name for record in streams])
+    return [streams, summaries, *(read_kept(store, record.id, DOMAINS) for record in streams)]
 
 
 @pytest.fixture
@@ -43,17 +43,22 @@ def file(database: Path) -> Path:
     """A database at rest with rows of each table; a few marks were dropped."""
     ids = [f"id-{number}" for number in range(1, 5)]
     batch = ChangeSet()
-    for each in ids:
-        batch.put(stream(each, f"flights {each}"))
-        batch.put(*(StoredScale(each, n, ScaleEvent({n: 5}, {n + 1: (n,)})) for n in (0, 1)))
-        batch.put(*records(*map(member, "abcde"), of=each))
-        batch.put(*(StoredMembership(each, domain, "a", OUT) for domain in DOMAINS))
-        batch.put(*(mark(seq, each, domain) for domain in DOMAINS for seq in range(1, MARKS)))
+    for stream_id in ids:
+        batch.put(stream(stream_id, f"flights {stream_id}"))
+        batch.put(
+            *(
+                StoredScale(stream_id, number, ScaleEvent({number: 5}, {number + 1: (number,)}))
+                for number in (0, 1)
+            )
+        )
+        batch.put(*records(*map(member, "abcde"), of=stream_id))
+        batch.put(*(StoredMembership(stream_id, domain, "a", OUT) for domain in DOMAINS))
+        batch.put(*(mark(seq, stream_id, domain) for domain in DOMAINS for seq in range(1, MARKS)))
     with closing(SqliteStore(database)) as store:
         store.commit(batch)
-        old = ChangeSet()
-        old.drop_marks(ids[0], "default", 3)
-        store.commit(old)
+        drop = ChangeSet()
+        drop.drop_marks(ids[0], "default", 3)
+        store.commit(drop)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return database
@@ -75,18 +80,20 @@ def start_on(file: Path, truth: list[Any]) -> str:
 def test_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -> None:
     with closing(SqliteStore(file)) as store:
         truth = read_all(store)
-    content, chance, found = file.read_bytes(), random.Random(1), Counter[str]()
+    content = file.read_bytes()
+    chance = random.Random(1)
+    outcomes = Counter[str]()
     for begin in range(0, 8 * len(content), PAGE_BITS):
         for place in (begin + chance.randrange(PAGE_BITS) for _ in range(FLIPS)):
-            flipped = bytearray(content)
-            flipped[place // 8] ^= 1 << place % 8
+            damaged_content = bytearray(content)
+            damaged_content[place // 8] ^= 1 << place % 8
             (tmp_path / "flipped").mkdir()
-            (tmp_path / "flipped" / "noted-time.db").write_bytes(flipped)
-            found[start_on(tmp_path / "flipped" / "noted-time.db", truth)] += 1
+            (tmp_path / "flipped" / "noted-time.db").write_bytes(damaged_content)
+            outcomes[start_on(tmp_path / "flipped" / "noted-time.db", truth)] += 1
             shutil.rmtree(tmp_path / "flipped")
 
-    print(found)  # noqa: T201 - for the page, with -s
-    assert set(found) == {"refused", "harmless"}
+    print(outcomes)  # noqa: T201 - for the page, with -s
+    assert set(outcomes) == {"refused", "harmless"}
 
 
 def test_mark_moved_to_another_stream_is_refused(file: Path) -> None:
@@ -104,15 +111,16 @@ def test_damage_of_large_file_is_found_on_request(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not checked at the start. SQLite's check accepts a row with another key in order."""
-    last, content = b"id-4ship_time\x3b\x3b", file.read_bytes()
+    last = b"id-4ship_time\x3b\x3b"
+    content = file.read_bytes()
     assert content.count(last) == 1
     file.write_bytes(content.replace(last, last.replace(b"e", b"g")))
     monkeypatch.setattr(sqlite, "CHECKED_BYTES", 0)
     with closing(open_store(f"sqlite:///{file}")) as store:
-        found = store.damage()
+        damage = store.damage()
 
-    misplaced = "rows id-4 ship_timg of the table noted_time_mark are misplaced"
-    assert found == f"{file} is damaged: {misplaced}{REMEDY}"
+    fault = "rows id-4 ship_timg of the table noted_time_mark are misplaced"
+    assert damage == f"{file} is damaged: {fault}{REMEDY}"
 
 
 def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
@@ -128,7 +136,8 @@ def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
 def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
     with closing(SqliteStore(file)) as store:
         before = store.damage()
-    content, name = file.read_bytes(), b"flights id-2"
+    content = file.read_bytes()
+    name = b"flights id-2"
     assert content.count(name) == 3  # the row, its record and the index
     begin, _, end = content.partition(name)
     file.write_bytes(begin + name.replace(b"2", b"9") + end)
@@ -175,5 +184,6 @@ def test_row_with_crc_set_to_null_is_read(database: Path) -> None:
         connection.commit()
 
     with closing(SqliteStore(database)) as store:
-        (found,), (first,) = store.members("id-1"), store.marks("id-1", "default")
-    assert (found.sequence, first.mark.cut.offsets) == (1006, {0: 11})
+        (record,) = store.members("id-1")
+        (first,) = store.marks("id-1", "default")
+    assert (record.sequence, first.mark.cut.offsets) == (1006, {0: 11})

@@ -61,8 +61,8 @@ def test_each_combination_has_one_status(  # noqa: PLR0913, PLR0917 - all facts
     """What it says of an absence is what a restart inferred from the flags."""
     member = REVISION.Member(state, excluded, vouches, time)
     for timeline in list_timelines():
-        stored = REVISION.convert(timeline, member, last, absence)
-        membership = msgspec.convert(stored, Membership)
+        row = REVISION.convert(timeline, member, last, absence)
+        membership = msgspec.convert(row, Membership)
 
         assert membership.status in STATUSES
         assert vouches or membership.status in {"narrowed", "not_joined"}
@@ -108,14 +108,14 @@ def test_each_combination_has_one_status(  # noqa: PLR0913, PLR0917 - all facts
 def test_timeline_becomes_a_status(
     timeline: dict[str, Any], member: tuple[Any, ...], expected: Membership
 ) -> None:
-    stored = REVISION.convert(timeline, REVISION.Member(*member), LAST, None)
+    row = REVISION.convert(timeline, REVISION.Member(*member), LAST, None)
 
-    assert msgspec.convert(stored, Membership) == expected
+    assert msgspec.convert(row, Membership) == expected
 
 
 def insert(connection: sa.Connection, table: str, **row: object) -> None:
-    found = sa.table(f"noted_time_{table}", *map(sa.column, row))
-    connection.execute(found.insert().values(row))
+    table_clause = sa.table(f"noted_time_{table}", *map(sa.column, row))
+    connection.execute(table_clause.insert().values(row))
 
 
 def insert_stream(connection: sa.Connection) -> None:
@@ -124,8 +124,8 @@ def insert_stream(connection: sa.Connection) -> None:
     settings = {"writer_timeout_ms": 60000}
     record: dict[str, Any] = {"id": "id-1", "name": "flights", "settings": settings}
     insert(connection, "stream", id="id-1", name="flights", record=json.dumps(record))
-    for writer, excluded in (("UA", None), ("DL", "timed_out"), ("AA", None)):
-        others = None if excluded is None else json.dumps({"excluded": excluded})
+    for writer, reason in (("UA", None), ("DL", "timed_out"), ("AA", None)):
+        other_values = None if reason is None else json.dumps({"excluded": reason})
         insert(
             connection,
             "member",
@@ -138,7 +138,7 @@ def insert_stream(connection: sa.Connection) -> None:
             noted_served_ms=5,
             changed_served_ms=5,
             sequence=1,
-            others=others,
+            others=other_values,
         )
     for writer in ("DL", "AA"):
         timeline: dict[str, Any] = {
@@ -189,10 +189,13 @@ def test_stored_rows_are_converted(empty: str, monkeypatch: pytest.MonkeyPatch) 
 
     assert read_revision(empty) == SCHEMA_REVISION
     with closing(open_store(empty)) as store:
-        found = {each.writer: each.membership for each in store.load(StoredMembership, "id-1")}
+        memberships = {
+            stored_membership.writer: stored_membership.membership
+            for stored_membership in store.load(StoredMembership, "id-1")
+        }
         (record,) = store.streams()
         stream = StreamState.load(record, store)
-    assert {writer: each.status for writer, each in found.items()} == {
+    assert {writer: membership.status for writer, membership in memberships.items()} == {
         "DL": "timed_out",
         "AA": "counted",
     }

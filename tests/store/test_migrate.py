@@ -68,13 +68,13 @@ def test_new_database_has_buckets_at_0(empty: str) -> None:
 
 def test_databases_have_different_secrets(tmp_path: Path) -> None:
     """So controllers of different databases do not trust each other."""
-    found = set()
+    secrets = set()
     for name in ("a", "b"):
         migrate(url := f"sqlite:///{tmp_path / name}")
         with closing(open_store(url)) as store:
-            found.add(store.replicas_secret())
+            secrets.add(store.replicas_secret())
 
-    assert (len(found), {len(each) for each in found}) == (2, {43})
+    assert (len(secrets), {len(secret) for secret in secrets}) == (2, {43})
 
 
 def test_second_migration_changes_nothing(url: str) -> None:
@@ -102,7 +102,7 @@ def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, empty, str(go)]
     with ExitStack() as stack:
         migrating = (subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3))
-        processes = [stack.enter_context(each) for each in migrating]
+        processes = [stack.enter_context(process) for process in migrating]
         for process in processes:
             assert process.stdout
             process.stdout.readline()
@@ -237,7 +237,7 @@ def test_tables_of_another_commit_are_refused(
 
 def test_many_differences_are_counted(url: str) -> None:
     migrate(url)
-    run_statements(url, "; ".join(f"DROP TABLE {each}" for each in metadata.tables))
+    run_statements(url, "; ".join(f"DROP TABLE {name}" for name in metadata.tables))
 
     with pytest.raises(WrongSchema, match=rf", and {len(metadata.tables) - 5} more; start the"):
         check(url)
@@ -310,15 +310,15 @@ def test_migration_of_tables_of_another_commit_is_refused(empty: str) -> None:
 
 def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:
     """Other tables may have common names, or be Alembic's."""
-    others = ("alembic_version", "stream", "token", "secret", "change")
+    other_tables = ("alembic_version", "stream", "token", "secret", "change")
     with connect(empty) as connection, connection.begin():
-        for name in others:
+        for name in other_tables:
             connection.exec_driver_sql(f"CREATE TABLE {name} (colour TEXT)")
     migrate(empty)
 
     with connect(empty) as connection:
         tables = inspect(connection).get_table_names()
-    assert set(tables) == {*others, *metadata.tables, VERSION_TABLE}
+    assert set(tables) == {*other_tables, *metadata.tables, VERSION_TABLE}
 
 
 def test_unknown_revision_is_not_migrated(url: str) -> None:
@@ -336,8 +336,8 @@ def test_referenced_table_can_be_altered(url: str) -> None:
         store.commit(build_changes(upto=2))
     with connect(url) as connection, connection.begin():
         operations = Operations(MigrationContext.configure(connection))
-        with operations.batch_alter_table("noted_time_stream", recreate="always") as altered:
-            altered.add_column(Column("colour", Text))
+        with operations.batch_alter_table("noted_time_stream", recreate="always") as batch:
+            batch.add_column(Column("colour", Text))
         check_references(connection)
 
     with closing(open_store(url)) as store:
@@ -373,9 +373,11 @@ def test_schema_names_last_revision() -> None:
 
 def test_every_constraint_has_name() -> None:
     """SQLite could not alter a constraint without a name."""
-    constraints = [each for table in metadata.tables.values() for each in table.constraints]
+    constraints = [
+        constraint for table in metadata.tables.values() for constraint in table.constraints
+    ]
 
-    assert [each for each in constraints if not each.name] == []
+    assert [constraint for constraint in constraints if not constraint.name] == []
 
 
 def test_database_is_created_only_if_there_is_none(url: str) -> None:

@@ -25,8 +25,8 @@ DOMAINS = ("default", "ship_time")
 
 def make_mark(seq: int, offsets: dict[int, int], domain: str = "default") -> AppendedMark:
     """Return the mark number `seq` with that cut."""
-    made = mark(seq, domain=domain)
-    return replace(made, mark=replace(made.mark, cut=StreamCut(offsets)))
+    appended_mark = mark(seq, domain=domain)
+    return replace(appended_mark, mark=replace(appended_mark.mark, cut=StreamCut(offsets)))
 
 
 def make_moving_marks(segments: int, upto: int) -> list[AppendedMark]:
@@ -45,14 +45,14 @@ def read_cut_lengths(store: SqlStore) -> list[int]:
 def read_all(store: Reading) -> tuple[dict[str, list[AppendedMark]], list[Mapping[str, Mark]]]:
     """Return all marks of the stream, and the last ones of its summary."""
     marks = {domain: list(store.marks("id-1", domain)) for domain in DOMAINS}
-    return marks, [each.last_marks for each in store.summaries(["flights"])]
+    return marks, [summary.last_marks for summary in store.summaries(["flights"])]
 
 
 @pytest.fixture
 def sql_store(make_durable: Callable[[], SqlStore]) -> Iterator[SqlStore]:
     """A new store of each kind with rows."""
-    with closing(make_durable()) as made:
-        yield made
+    with closing(make_durable()) as store:
+        yield store
 
 
 @pytest.mark.parametrize("at_once", [1, 100], ids=["each alone", "in one batch"])
@@ -63,8 +63,8 @@ def test_unmoved_segments_take_no_space_in_rows_of_marks(sql_store: SqlStore, at
     for first in range(0, 100, at_once):
         sql_store.commit(ChangeSet(*marks[first : first + at_once]))
 
-    first_row, *others = read_cut_lengths(sql_store)
-    assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
+    first_row, *other_lengths = read_cut_lengths(sql_store)
+    assert (first_row > 10 * MANY, max(other_lengths) < 20) == (True, True)
     assert list(sql_store.marks("id-1", "default")) == marks
 
 
@@ -72,11 +72,11 @@ def test_whole_cuts_at_most_double_rows(sql_store: SqlStore) -> None:
     """This holds for a chain of any length, and the last cut is read from few rows."""
     marks = make_moving_marks(170, 200)
     sql_store.commit(build_changes())
-    for each in marks:
-        sql_store.commit(ChangeSet(each))
+    for appended_mark in marks:
+        sql_store.commit(ChangeSet(appended_mark))
 
-    whole = [length > 20 for length in read_cut_lengths(sql_store)]
-    assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
+    are_whole = [length > 20 for length in read_cut_lengths(sql_store)]
+    assert (are_whole[:20], sum(are_whole)) == ([True, *[False] * 18, True], 11)
     expected = {"default": marks, "ship_time": []}, [{"default": marks[-1].mark}]
     assert read_all(sql_store) == expected
 
@@ -98,18 +98,18 @@ def test_first_kept_mark_has_all_segments(sql_store: SqlStore) -> None:
 def test_mark_is_compared_with_last_mark_of_another_store(
     make_pair: Callable[[], tuple[Store, Store]],
 ) -> None:
-    one, other = make_pair()
+    store, other_store = make_pair()
     offsets = dict.fromkeys(range(40), 5)
     marks = [make_mark(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
-    with closing(one), closing(other):
-        one.commit(build_changes(*marks[:1]))
-        commit(other, *marks[1:2])
+    with closing(store), closing(other_store):
+        store.commit(build_changes(*marks[:1]))
+        commit(other_store, *marks[1:2])
         with pytest.raises(Conflict):
-            commit(one, *marks[1:2])
-        commit(one, *marks[2:])
+            commit(store, *marks[1:2])
+        commit(store, *marks[2:])
 
         expected = {"default": marks, "ship_time": []}, [{"default": marks[-1].mark}]
-        assert read_all(other) == expected
+        assert read_all(other_store) == expected
 
 
 segments = st.sampled_from([0, 1, 2, 3, 200])
@@ -127,17 +127,20 @@ def test_marks_are_read_as_written_after_appends_and_drops(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
 ) -> None:
     """Two stores append to one database. Conflicts change nothing, and marks may drop segments."""
-    pair, model = make_pair(), MemoryStore()
+    pair = make_pair()
+    model = MemoryStore()
     last = {domain: make_mark(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
     with closing(pair[0]), closing(pair[1]):
         for store in (pair[0], model):
             store.commit(build_changes())
         for by, moves, of_marks in taken:
             marks = []
-            for domain, ahead, gone in moves:
+            for domain, ahead, removed_segments in moves:
                 before = last[domain].mark
                 offsets = {
-                    s: o for s, o in {**before.cut.offsets, **ahead}.items() if s not in gone
+                    segment: offset
+                    for segment, offset in {**before.cut.offsets, **ahead}.items()
+                    if segment not in removed_segments
                 }
                 last[domain] = make_mark(before.seq + 1, offsets, domain)
                 marks.append(last[domain])

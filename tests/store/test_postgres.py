@@ -29,9 +29,9 @@ from tools.trials.waiting import wait_until
 @pytest.fixture
 def store(url: str) -> Iterator[PostgresStore]:
     """A store that has all buckets of its database."""
-    with closing(PostgresStore(url)) as made:
-        made.acquire(made.heartbeat().free)
-        yield made
+    with closing(PostgresStore(url)) as store:
+        store.acquire(store.heartbeat().free)
+        yield store
 
 
 def test_heartbeat_starts_session_after_lost_one(
@@ -76,13 +76,13 @@ def test_batch_gives_up_after_lock_timeout(store: PostgresStore, server: Server,
     store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE noted_time_stream")
-        with pytest.raises(StoreUnavailable) as refused:
+        with pytest.raises(StoreUnavailable) as refusal:
             store.commit(build_changes())
 
     store.commit(build_changes(upto=1))
 
     says = "the database reports an error: canceling statement due to lock timeout"
-    assert (str(refused.value), read_seqs(store)) == (says, [1])
+    assert (str(refusal.value), read_seqs(store)) == (says, [1])
 
 
 @pytest.mark.parametrize(
@@ -96,46 +96,47 @@ def test_batch_gives_up_after_lock_timeout(store: PostgresStore, server: Server,
 def test_error_of_database_is_not_said_as_silence(server: Server, wrong: str, says: str) -> None:
     """A database that refuses a session has answered."""
     url = wrong.format(port=server.port)
-    with closing(PostgresStore(url)) as store, pytest.raises(StoreUnavailable) as refused:
+    with closing(PostgresStore(url)) as store, pytest.raises(StoreUnavailable) as refusal:
         store.streams()
 
-    assert str(refused.value).startswith(f"the database {says}connection failed: ")
+    assert str(refusal.value).startswith(f"the database {says}connection failed: ")
 
 
 def test_every_commit_is_synced(store: PostgresStore) -> None:
     """The default of the server does not matter."""
-    found = store._session.session().execute("SHOW synchronous_commit").fetchone()
+    row = store._session.session().execute("SHOW synchronous_commit").fetchone()
 
-    assert found == ("on",)
+    assert row == ("on",)
 
 
 def show_synced(session: psycopg.Connection[Any], url: str) -> list[Any]:
     """Return `synchronous_commit` of a session that commits notes, and of a new one for tokens."""
-    query, engine = "SHOW synchronous_commit", create_postgres_engine(url)
+    query = "SHOW synchronous_commit"
+    engine = create_postgres_engine(url)
     with engine.connect() as connection:
-        found = [session.execute(query).fetchone(), tuple(connection.execute(text(query)).one())]
+        settings = [session.execute(query).fetchone(), tuple(connection.execute(text(query)).one())]
     engine.dispose()
-    return found
+    return settings
 
 
 def test_each_session_syncs_whatever_the_role_says() -> None:
     """The setting of the URL is off, then those of the role and the server while it serves."""
     directory = find_binaries()
     assert directory
-    with Server(directory) as synced:
-        careless = f"{synced.url()}?options=-csynchronous_commit%3Doff"
+    with Server(directory) as server:
+        careless = f"{server.url()}?options=-csynchronous_commit%3Doff"
         migrate(careless)
         with closing(PostgresStore(careless)) as store:
             store.heartbeat()
             session = store._session.session()
-            found = [show_synced(session, careless)]
-            synced.execute("ALTER ROLE noted SET synchronous_commit = off")
-            synced.execute("ALTER SYSTEM SET synchronous_commit = off")
-            synced.execute("SELECT pg_reload_conf()")
-            found.append(show_synced(session, synced.url()))
+            settings = [show_synced(session, careless)]
+            server.execute("ALTER ROLE noted SET synchronous_commit = off")
+            server.execute("ALTER SYSTEM SET synchronous_commit = off")
+            server.execute("SELECT pg_reload_conf()")
+            settings.append(show_synced(session, server.url()))
             risk = store.reading.risk()
 
-    assert (found, risk) == ([[("on",)] * 2] * 2, None)
+    assert (settings, risk) == ([[("on",)] * 2] * 2, None)
 
 
 async def test_batch_takes_few_round_trips(server: Server, url: str) -> None:
@@ -200,8 +201,8 @@ def test_unsafe_settings_of_postgres_are_named(server: Server) -> None:
     """The server was started with them."""
     directory = find_binaries()
     assert directory
-    with Server(directory) as synced:
-        risks = [read_risk(url) for url in (synced.url(), server.url())]
+    with Server(directory) as safe_server:
+        risks = [read_risk(url) for url in (safe_server.url(), server.url())]
 
     sentence = (
         "PostgreSQL has fsync, full_page_writes off, so a power cut may lose acknowledged notes: "
@@ -215,16 +216,16 @@ def test_setting_changed_while_serving_is_named_until_it_ends() -> None:
     directory = find_binaries()
     assert directory
     with (
-        Server(directory) as synced,
-        closing(PostgresReading(create_postgres_engine(synced.url()))) as reading,
+        Server(directory) as server,
+        closing(PostgresReading(create_postgres_engine(server.url()))) as reading,
     ):
         before = reading.risk()
-        synced.execute("ALTER SYSTEM SET fsync = off")
-        synced.execute("SELECT pg_reload_conf()")
+        server.execute("ALTER SYSTEM SET fsync = off")
+        server.execute("SELECT pg_reload_conf()")
         wait_until(reading.risk)
         risk = reading.risk()
-        synced.execute("ALTER SYSTEM SET fsync = on")
-        synced.execute("SELECT pg_reload_conf()")
+        server.execute("ALTER SYSTEM SET fsync = on")
+        server.execute("SELECT pg_reload_conf()")
         wait_until(lambda: reading.risk() is None)
 
     sentence = (
@@ -269,7 +270,7 @@ def test_no_error_shows_password(server: Server, wrong: str) -> None:
 
 def name_hosts(*servers: Server) -> str:
     """Return the URL of several servers, as libpq takes it."""
-    hosts = ",".join(f"127.0.0.1:{each.port}" for each in servers)
+    hosts = ",".join(f"127.0.0.1:{server.port}" for server in servers)
     return f"postgresql://noted:{PASSWORD}@{hosts}/postgres?target_session_attrs=read-write"
 
 
@@ -297,11 +298,11 @@ def test_standby_is_refused_by_that_name(
     pair: tuple[Server, Server], tmp_path: Path, words: str, says: str
 ) -> None:
     """The last line is a sentence with the remedy, without a traceback."""
-    refused = run_command(*words.split(), "--database", pair[1].url(), cwd=tmp_path)
+    process = run_command(*words.split(), "--database", pair[1].url(), cwd=tmp_path)
 
-    output = refused.stdout + refused.stderr
-    assert (refused.returncode, "Traceback" in output) == (1, False)
-    assert refused.stderr.splitlines()[-1].startswith(f"noted-time: {says}")
+    output = process.stdout + process.stderr
+    assert (process.returncode, "Traceback" in output) == (1, False)
+    assert process.stderr.splitlines()[-1].startswith(f"noted-time: {says}")
 
 
 def test_migration_of_a_standby_is_refused(pair: tuple[Server, Server]) -> None:
@@ -325,9 +326,9 @@ def test_server_that_becomes_a_standby_is_named(tmp_path: Path) -> None:
         server.restart_as_standby()
         ready = f"{controller.url}/readyz"
         wait_until(lambda: "is a standby" in HTTP.get(ready).text)
-        listed = controller.ask("GET", "/streams/s")
+        answer = controller.ask("GET", "/streams/s")
 
-    assert (listed.status_code, listed.json()["detail"]) == (503, STANDBY_REFUSAL)
+    assert (answer.status_code, answer.json()["detail"]) == (503, STANDBY_REFUSAL)
 
 
 def test_failover_is_followed_by_url_of_both_servers(

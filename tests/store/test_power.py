@@ -17,9 +17,9 @@ def disk(tmp_path: Path) -> Disk:
 
 def test_acknowledged_notes_survive_power_cut(disk: Disk, tmp_path: Path) -> None:
     """The power is cut after each call that syncs a file."""
-    answered = note_until_kill(disk, disk.variables)
+    answers = note_until_kill(disk, disk.variables)
 
     cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]
     assert len(cuts) > 2 * NOTES
-    lost = [find_lost(cut, answered, tmp_path / "cut", torn=torn) for cut, torn in cuts]
-    assert [each for each in lost if each] == []
+    losses = [find_lost(cut, answers, tmp_path / "cut", torn=torn) for cut, torn in cuts]
+    assert [loss for loss in losses if loss] == []

@@ -32,12 +32,12 @@ from tools.trials.postgres import Server
 @pytest.fixture(params=DURABLE)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a database of each kind that this version has migrated."""
-    made = f"sqlite:///{tmp_path / 'noted-time.db'}"
+    url = f"sqlite:///{tmp_path / 'noted-time.db'}"
     if request.param == "postgres":
         server: Server = request.getfixturevalue("server")
-        made = server.make_database()
-    migrate(made)
-    return made
+        url = server.make_database()
+    migrate(url)
+    return url
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def test_store_works_after_expansion(url: str, later: NextVersion) -> None:
         later.migrate(url)
         store.ping()
         commit(store, mark(2))
-    with closing(open_store(url)) as again:
-        again.heartbeat()
-        again.ping()
+    with closing(open_store(url)) as next_store:
+        next_store.heartbeat()
+        next_store.ping()
 
-        assert (read_revision(url), read_seqs(again)) == (NEXT, [1, 2])
+        assert (read_revision(url), read_seqs(next_store)) == (NEXT, [1, 2])
 
 
 def test_marks_last_if_others_are_deleted_after_expansion(url: str, later: NextVersion) -> None:
@@ -71,8 +71,8 @@ def test_marks_last_if_others_are_deleted_after_expansion(url: str, later: NextV
         batch = ChangeSet()
         batch.drop_marks("id-1", "default", 1)
         store.commit(batch)
-    with closing(open_store(url)) as again:
-        assert list(again.marks("id-1", "default")) == left
+    with closing(open_store(url)) as next_store:
+        assert list(next_store.marks("id-1", "default")) == left
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
@@ -82,10 +82,10 @@ def test_migrate_leaves_later_database_unchanged(
     """The command reports it, because no migration is undone."""
     later.migrate(url)
 
-    done = run_command("migrate", "--database", url, cwd=tmp_path)
-    assert (done.returncode, read_revision(url)) == (0, NEXT)
+    process = run_command("migrate", "--database", url, cwd=tmp_path)
+    assert (process.returncode, read_revision(url)) == (0, NEXT)
     says = f"is at {NEXT}, later than {SCHEMA_REVISION}, the revision of this version"
-    assert says in done.stdout
+    assert says in process.stdout
 
 
 def test_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def read_oldest_codes(migrations: Path) -> dict[str, str]:
                 yield ast.literal_eval(node.value)
 
     scripts = reversed([*ScriptDirectory(str(migrations)).walk_revisions()])
-    return {each.revision: "".join(find_oldest(each)) for each in scripts}
+    return {script.revision: "".join(find_oldest(script)) for script in scripts}
 
 
 def test_migrations_name_oldest_code_that_works() -> None:
@@ -130,26 +130,29 @@ def test_migrations_name_oldest_code_that_works() -> None:
 def read_columns(url: str) -> dict[tuple[str, str], bool]:
     """Return whether a row may omit each column of each table."""
     with connect(url) as connection:
-        found = inspect(connection)
+        inspector = inspect(connection)
         return {
-            (table, each["name"]): bool(each["nullable"] or each["default"])
-            for table in found.get_table_names()
-            for each in found.get_columns(table)
+            (table, column["name"]): bool(column["nullable"] or column["default"])
+            for table in inspector.get_table_names()
+            for column in inspector.get_columns(table)
         }
 
 
 def test_expansion_keeps_columns_and_fills_new_ones(later: NextVersion, tmp_path: Path) -> None:
     """Older code omits the new columns."""
     url = f"sqlite:///{tmp_path / 'stepwise.db'}"
-    known: dict[tuple[str, str], bool] = {}
+    known_columns: dict[tuple[str, str], bool] = {}
     for number, oldest in read_oldest_codes(later.migrations).items():
-        done = later.run("-m", "alembic", "-x", f"database={url}", "upgrade", number)
-        assert done.returncode == 0, done.stderr
-        found, tables = read_columns(url), {table for table, _ in known}
-        needed = [each for each in found.keys() - known.keys() if not found[each]]
+        process = later.run("-m", "alembic", "-x", f"database={url}", "upgrade", number)
+        assert process.returncode == 0, process.stderr
+        columns = read_columns(url)
+        tables = {table for table, _ in known_columns}
+        needed_columns = [
+            column for column in columns.keys() - known_columns.keys() if not columns[column]
+        ]
         if oldest != number:
-            assert known.keys() - found.keys() == set()
-            assert [each for each in needed if each[0] in tables] == []
-        known = found
+            assert known_columns.keys() - columns.keys() == set()
+            assert [column for column in needed_columns if column[0] in tables] == []
+        known_columns = columns
 
-    assert ("colour", "name") in known
+    assert ("colour", "name") in known_columns

@@ -26,8 +26,8 @@ NOBODY = 65534
 @pytest.fixture
 def store(database: Path) -> Iterator[SqliteStore]:
     """A store in a file, with a short timeout for locks."""
-    with closing(SqliteStore(database, busy_ms=20)) as made:
-        yield made
+    with closing(SqliteStore(database, busy_ms=20)) as store:
+        yield store
 
 
 @contextmanager
@@ -98,30 +98,30 @@ def test_locked_file_can_be_read(store: SqliteStore, database: Path) -> None:
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         other.execute("DELETE FROM noted_time_mark")
-        found = read_seqs(store)
+        seqs = read_seqs(store)
 
-    assert found == [1]
+    assert seqs == [1]
 
 
 def test_batch_on_full_disk_is_not_written(store: SqliteStore, database: Path) -> None:
     """The store works again once there is space."""
-    members = records(*(member(f"writer-{n}") for n in range(3000)))
+    members = records(*(member(f"writer-{number}") for number in range(3000)))
     store.commit(build_changes(served_ms=4, upto=1))
     with limit_file_size(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
         commit(store, *members, at=5)
-    found = store.clocks()[0], read_seqs(store), list(store.members("id-1"))
+    records_before = store.clocks()[0], read_seqs(store), list(store.members("id-1"))
 
     commit(store, *members, at=6)
 
-    assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
+    assert (records_before, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 
 
 def test_every_commit_is_synced(store: SqliteStore) -> None:
     with store._writing.connect() as connection:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
-        found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
+        values = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
 
-    assert found == ["wal", 2, 1, 64000]
+    assert values == ["wal", 2, 1, 64000]
 
 
 def test_scan_leaves_the_cache_of_its_connection(store: SqliteStore) -> None:
@@ -135,9 +135,9 @@ def test_scan_leaves_the_cache_of_its_connection(store: SqliteStore) -> None:
         during = read_cache_size(connection)
     [*store.whole_ledger("id-1", "default")]
     with store._reading.connect() as connection:
-        found = during, read_cache_size(connection)
+        sizes = during, read_cache_size(connection)
 
-    assert found == (-2000, -65536)
+    assert sizes == (-2000, -65536)
 
 
 def test_file_in_delete_mode_returns_to_wal(database: Path) -> None:
@@ -175,8 +175,8 @@ def test_notes_of_removed_log_are_saved(store: SqliteStore, database: Path) -> N
         store.ping()
     copy = shutil.copy(database, database.with_name("copy.db"))
 
-    with closing(SqliteStore(copy)) as found:
-        assert (found.clocks()[0], read_seqs(found)) == (4, [1, 2])
+    with closing(SqliteStore(copy)) as copied_store:
+        assert (copied_store.clocks()[0], read_seqs(copied_store)) == (4, [1, 2])
 
 
 def test_removal_of_log_before_first_batch_is_noticed(database: Path) -> None:
@@ -194,11 +194,11 @@ def test_removal_of_log_during_commit_is_noticed(
 ) -> None:
     """So no note is acknowledged that is not durable."""
     store.commit(build_changes(upto=1))
-    put = SqlStore._many
+    write_many = SqlStore._many
 
     def remove_log(*arguments: Any) -> None:  # noqa: ANN401 - passes on what it is given
         database.with_name(f"{database.name}-wal").unlink(missing_ok=True)
-        put(*arguments)
+        write_many(*arguments)
 
     monkeypatch.setattr(SqlStore, "_many", remove_log)
 
@@ -220,8 +220,8 @@ def drop_privileges() -> Iterator[None]:
 @pytest.mark.parametrize("read_only", ["file", "directory"])
 def test_read_only_database_is_refused(database: Path, read_only: str) -> None:
     """The file or its directory is not writable. A start reports it, and a ping does."""
-    with TemporaryDirectory() as made:  # pytest's is closed to other users
-        directory = Path(made)
+    with TemporaryDirectory() as path_name:  # pytest's is closed to other users
+        directory = Path(path_name)
         file = Path(shutil.copy(database, directory / "read-only.db"))
         for path in (file, directory):
             path.chmod(0o755)
@@ -239,7 +239,11 @@ def test_read_only_database_is_refused(database: Path, read_only: str) -> None:
 def test_connection_in_read_only_mode_is_refused(store: SqliteStore) -> None:
     """SQLite may fall back to it silently."""
     store.ping()
-    event.listen(store._writing, "begin", lambda it: it.exec_driver_sql("PRAGMA query_only = 1"))
+    event.listen(
+        store._writing,
+        "begin",
+        lambda connection: connection.exec_driver_sql("PRAGMA query_only = 1"),
+    )
 
     with pytest.raises(StoreUnavailable, match="read-only: let the controller"):
         store.ping()

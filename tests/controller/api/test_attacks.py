@@ -49,16 +49,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 @contextmanager
 def stay_small_and_prompt(served: ServeProcess, most_mib: int = MOST_MIB) -> Iterator[None]:
     """Note on another connection meanwhile: the controller answers soon, and uses few MiB more."""
-    usage, took = Usage(served.process.pid), list[float]()
-    done = threading.Event()
+    usage = Usage(served.process.pid)
+    took = list[float]()
+    is_done = threading.Event()
 
     def note() -> None:
         with Wire(served.port) as wire:
-            while not done.wait(0.02):
-                begun = time.monotonic()
+            while not is_done.wait(0.02):
+                began_s = time.monotonic()
                 wire.send(post(NOTE))
                 assert wire.answer()[0] == 200
-                took.append(time.monotonic() - begun)
+                took.append(time.monotonic() - began_s)
 
     thread = threading.Thread(target=note)
     thread.start()
@@ -66,7 +67,7 @@ def stay_small_and_prompt(served: ServeProcess, most_mib: int = MOST_MIB) -> Ite
         yield
         assert eventually(lambda: len(took) > 1, expected=True)
     finally:
-        done.set()
+        is_done.set()
         thread.join()
     assert usage.memory() < most_mib
     assert max(took) < PROMPT_S * slowdown()
@@ -121,33 +122,33 @@ def test_chunks_of_one_byte_are_cheap(tmp_path: Path) -> None:
         wire.send(PUT)
         wire.answer()
         usage = Usage(served.process.pid)
-        wire.send(CHUNKED, b"".join(b"1\r\n%c\r\n" % each for each in body), b"0\r\n\r\n")
+        wire.send(CHUNKED, b"".join(b"1\r\n%c\r\n" % byte for byte in body), b"0\r\n\r\n")
         status, _ = wire.answer()
-        seen = status, usage.cpu() < 2 * slowdown(), usage.memory() < MOST_MIB
+        facts = status, usage.cpu() < 2 * slowdown(), usage.memory() < MOST_MIB
 
-    assert seen == (200, True, True)
+    assert facts == (200, True, True)
 
 
 def test_slow_heads_time_out(served: ServeProcess) -> None:
     """Two hundred slow heads do not delay other callers."""
     with ExitStack() as stack, stay_small_and_prompt(served):
         wires = [stack.enter_context(Wire(served.port)) for _ in range(200)]
-        for each in wires:
-            each.send(GET[:9])
+        for wire in wires:
+            wire.send(GET[:9])
         dripping = threading.Event()
         dripper = threading.Thread(target=_drip, args=(wires, dripping))
         dripper.start()
-        ended = [each.has_ended() for each in wires]
+        have_ended = [wire.has_ended() for wire in wires]
         dripping.set()
         dripper.join()
 
-    assert ended == [True] * 200
+    assert have_ended == [True] * 200
 
 
-def _drip(wires: Sequence[Wire], ended: threading.Event) -> None:
-    while not ended.wait(0.1):
-        for each in wires:
-            each.flood(b"x", 1)
+def _drip(wires: Sequence[Wire], is_over: threading.Event) -> None:
+    while not is_over.wait(0.1):
+        for wire in wires:
+            wire.flood(b"x", 1)
 
 
 @pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])
@@ -158,9 +159,9 @@ def test_unfinished_bodies_do_not_delay_others(served: ServeProcess, path: str, 
         for _ in range(100):
             wires.append(stack.enter_context(Wire(served.port)))
             wires[-1].flood(post(b" " * MAX_BODY, path)[:-1], 1)
-        ended = [wire.has_ended() for wire in wires]
+        have_ended = [wire.has_ended() for wire in wires]
 
-    assert ended == [True] * 100
+    assert have_ended == [True] * 100
 
 
 def test_open_connections_are_served_without_file_handles(tmp_path: Path) -> None:
@@ -170,17 +171,17 @@ def test_open_connections_are_served_without_file_handles(tmp_path: Path) -> Non
         wire = stack.enter_context(Wire(served.port))
         wire.send(PUT)
         wire.answer()
-        most = Usage(served.process.pid).files() + 20
-        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (most, most))
+        max_files = Usage(served.process.pid).files() + 20
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (max_files, max_files))
         with ExitStack() as strangers:
             for _ in range(100):
                 strangers.enter_context(Wire(served.port))
             eventually(lambda: list_events(served).count("no_more_files"), expected=1)
             wire.send(post(NOTE))
-            known = wire.answer()[0]
+            status = wire.answer()[0]
         eventually(lambda: takes_notes(served), expected=True)
 
-    assert (known, list_events(served).count("no_more_files")) == (200, 1)
+    assert (status, list_events(served).count("no_more_files")) == (200, 1)
 
 
 def list_events(served: ServeProcess) -> list[str]:

@@ -31,21 +31,25 @@ async def test_unavailable_database_is_503(call: Caller, memory: WatchedMemory) 
     memory.watch.failures = [StoreUnavailable(full)]
     memory.watch.loads = [StoreUnavailable(full)] * 1000
     first = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
-    others = [await call.put(S, {}), await call.get("/readyz")]
+    other_answers = [await call.put(S, {}), await call.get("/readyz")]
 
-    answered = [(problem(answer), answer.headers["retry-after"]) for answer in (first, *others)]
-    assert answered == [((503, "unavailable", full), "1")] * 3
+    problems = [
+        (problem(answer), answer.headers["retry-after"]) for answer in (first, *other_answers)
+    ]
+    assert problems == [((503, "unavailable", full), "1")] * 3
 
 
 async def test_internal_fault_asks_for_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting callers are answered, liveness fails, and the log has the traceback."""
-    logger, fault = CapturingLogger(), ZeroDivisionError()
+    logger = CapturingLogger()
+    fault = ZeroDivisionError()
     monkeypatch.setattr(committer, "log", logger)
     monkeypatch.setattr(call.controller._committer, "_drain", Mock(side_effect=fault))
     note = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
-    ready, alive = await call.get("/readyz"), await call.get("/healthz")
+    ready = await call.get("/readyz")
+    alive = await call.get("/healthz")
 
     assert [problem(answer) for answer in (note, ready, alive)] == [
         (503, "unavailable", "the controller failed; try again"),
@@ -60,10 +64,11 @@ async def test_controller_of_closed_database_is_not_ready(
 ) -> None:
     monkeypatch.setattr(committer, "PROOF_LASTS_S", 0.0)
     memory.close()
-    ready, alive = await call.get("/readyz"), await call.get("/healthz")
+    ready = await call.get("/readyz")
+    alive = await call.get("/healthz")
 
-    answered = (problem(ready), alive.status_code)
-    assert answered == ((503, "unavailable", "the store is closed"), 200)
+    answers = (problem(ready), alive.status_code)
+    assert answers == ((503, "unavailable", "the store is closed"), 200)
 
 
 async def test_probes_share_ping_of_database(
@@ -72,11 +77,11 @@ async def test_probes_share_ping_of_database(
     """An answer counts for a while, like a commit."""
     monkeypatch.setattr(memory, "ping", ping := Mock())
     after_a_commit = await call.get("/readyz")
-    asked = ping.call_count
+    first_count = ping.call_count
     call.controller._committer._proved_at = -inf
     answers = await asyncio.gather(*(call.get("/readyz") for _ in range(20)))
 
-    assert (asked, ping.call_count) == (0, 1)
+    assert (first_count, ping.call_count) == (0, 1)
     assert {answer.status_code for answer in (after_a_commit, *answers)} == {200}
 
 
@@ -90,25 +95,26 @@ async def test_notes_are_answered_while_database_hangs(
     names = ("noted_time_ready", "noted_time_commit_age_seconds")
     body = {"notes": [{"writer": "a", "time": 5}]}
     async with memory.watch.hold(call.post(f"{S}/notes", body)) as noting:
-        ready, noted = await call.get("/readyz"), await noting
-        later = await call.post(f"{S}/notes", body)
+        ready = await call.get("/readyz")
+        note = await noting
+        later_note = await call.post(f"{S}/notes", body)
         state, age = (scrape(call.controller, name)[()] for name in names)
         monkeypatch.setattr(committer, "PING_TIMEOUT_S", 60)
     await wait_until_async(lambda: not scrape(call.controller, names[1])[()])
-    repeated = await call.post(f"{S}/notes", body)
+    repeated_note = await call.post(f"{S}/notes", body)
 
-    unanswered, *overdue = (problem(answer) for answer in (ready, noted, later))
-    assert unanswered == (503, "unavailable", committer.DATABASE_UNAVAILABLE)
-    assert overdue == [(503, "unavailable", committer.OVERDUE)] * 2
-    assert (state, age >= 0.3, repeated.status_code) == (0.0, True, 200)
+    ready_problem, *note_problems = (problem(answer) for answer in (ready, note, later_note))
+    assert ready_problem == (503, "unavailable", committer.DATABASE_UNAVAILABLE)
+    assert note_problems == [(503, "unavailable", committer.OVERDUE)] * 2
+    assert (state, age >= 0.3, repeated_note.status_code) == (0.0, True, 200)
 
 
 async def test_mark_of_another_owner_is_409(call: Caller, memory: WatchedMemory) -> None:
     memory.watch.failures = [MarkConflict("s", "default", 1)]
-    refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
+    refusal = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
 
     says = "mark 1 of stream 's', domain 'default' was appended by another"
-    assert problem(refused) == (409, "conflict", says)
+    assert problem(refusal) == (409, "conflict", says)
 
 
 @pytest.mark.parametrize("path", ["cut?complete_to=1700000000", "windows?after=1700000000"])

@@ -85,14 +85,14 @@ async def test_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
 
 async def test_incomplete_put_creates_nothing(call: Caller) -> None:
     """Half of a PUT does not count as a PUT without a body."""
-    sent: list[Any] = []
+    sent_messages: list[Any] = []
     messages = [{"type": "http.request", "body": b"", "more_body": True}]
 
     async def receive() -> dict[str, Any]:
         return messages.pop(0) if messages else {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:  # noqa: ANN401 - any ASGI message
-        sent.append(message)
+        sent_messages.append(message)
 
     transport = call.client._transport
     assert isinstance(transport, httpx.ASGITransport)
@@ -106,4 +106,4 @@ async def test_incomplete_put_creates_nothing(call: Caller) -> None:
     }
     await transport.app(scope, receive, send)
 
-    assert (sent, list_streams(call.controller)) == ([], ["s"])
+    assert (sent_messages, list_streams(call.controller)) == ([], ["s"])

@@ -71,7 +71,9 @@ class Calls(AsyncExitStack):
 
     def __init__(self, store: Watched, time: GivenTime, gate: Gate | None = None) -> None:
         super().__init__()
-        self.store, self.time, self.gate = store, time, gate
+        self.store = store
+        self.time = time
+        self.gate = gate
 
     async def start(self) -> None:
         app = serve_app(Controller(self.store, self.time.clocks()), self.gate)
@@ -105,12 +107,15 @@ class Calls(AsyncExitStack):
         """Perform one act, and compare the answer with the expected one."""
         act = CALL.fullmatch(re.sub(r"\n +", " ", line))
         assert act, line
-        method, expected = act["method"], act["expected"]
+        method = act["method"]
+        expected = act["expected"]
         if method == "note":
             await self._note(act["body"], expected, line)
         elif method == "scrape":
             samples = scrape(self.call.controller, f"noted_time_{act['path']}")
-            assert {",".join(k): v for k, v in samples.items()} == json.loads(expected), line
+            assert {",".join(labels): value for labels, value in samples.items()} == json.loads(
+                expected
+            ), line
         elif method == "maintain":
             for work in MAINTENANCE:
                 await self.call.controller._committer.submit(work)
@@ -132,7 +137,7 @@ class Calls(AsyncExitStack):
             await self._call("POST", "s/notes", f'{{"notes": [{notes}]}}', expected, line)
             return
         results = await self.call.try_to_note(*json.loads(f"[{notes}]"))
-        statuses = [each["status"] for each in results]
+        statuses = [result["status"] for result in results]
         expected_statuses = ["accepted"] * len(results)
         if expected is not None:
             expected_statuses = expected.split()
@@ -154,13 +159,15 @@ class Calls(AsyncExitStack):
             assert matches(parse_expected(rest), answer.json()), (line, answer.text)
         elif rest:
             words, _, text = rest.partition(" | ")
-            (_, code, detail), faults = problem(answer), places(answer)
-            assert [code, *faults] == words.split(), (line, answer.text)
+            _, code, detail = problem(answer)
+            assert [code, *places(answer)] == words.split(), (line, answer.text)
             assert not text or is_answer(text, detail), (line, answer.text)
             assert "Input should" not in detail, (line, answer.text)
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize(
+    "acts", [paragraph for file in FILES for paragraph in read_paragraphs(file)]
+)
 async def test_calls(request: pytest.FixtureRequest, time: GivenTime, acts: list[str]) -> None:
     restarts = any(act.startswith("restart") for act in acts)
     store = request.getfixturevalue("sqlite" if restarts else "memory")

@@ -122,12 +122,13 @@ def is_integer(kind: inspect.Type) -> bool:
 
 def list_stored_names(kinds: Iterable[type[Struct]]) -> Iterator[tuple[str, str]]:
     """Yield the integers of structs, also inside them, each with its struct."""
-    waiting, known = [*kinds], set[type]()
+    waiting = [*kinds]
+    known_kinds = set[type]()
     while waiting:
         kind = waiting.pop()
-        if kind in known:
+        if kind in known_kinds:
             continue
-        known.add(kind)
+        known_kinds.add(kind)
         for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]
             if is_integer(field.type):
                 yield kind.__name__, field.encode_name
@@ -138,8 +139,8 @@ def list_structs(kind: inspect.Type) -> Iterator[type[Struct]]:
     if isinstance(kind, inspect.Metadata):
         yield from list_structs(kind.type)
     elif isinstance(kind, inspect.UnionType):
-        for each in kind.types:
-            yield from list_structs(each)
+        for alternative in kind.types:
+            yield from list_structs(alternative)
     elif isinstance(kind, inspect.StructType):
         yield kind.cls
     elif isinstance(kind, inspect.NamedTupleType):

@@ -38,14 +38,14 @@ def test_table_of_pages_is_complete() -> None:
 @pytest.mark.parametrize("path", TYPES)
 async def test_pages_have_safe_headers_and_allow_only_reads(call: Caller, path: str) -> None:
     answer = await call.get(path, whatever=1)
-    others = ("HEAD", "POST", "PUT", "DELETE")
-    statuses = [(await call.client.request(each, path)).status_code for each in others]
+    other_methods = ("HEAD", "POST", "PUT", "DELETE")
+    statuses = [(await call.client.request(method, path)).status_code for method in other_methods]
 
     names = ("content-type", "cache-control", "content-security-policy", "referrer-policy")
-    found = [answer.headers.get(name) for name in names]
+    headers = [answer.headers.get(name) for name in names]
     caching = "no-cache" if path == "/" else "public, max-age=31536000, immutable"
     assert (answer.status_code, statuses) == (200, [200, 405, 405, 405])
-    assert found == [TYPES[path], caching, POLICY, "no-referrer"]
+    assert headers == [TYPES[path], caching, POLICY, "no-referrer"]
 
 
 async def test_docs_redirects_to_reference(call: Caller) -> None:
@@ -59,39 +59,39 @@ async def test_docs_redirects_to_reference(call: Caller) -> None:
 async def test_pages_do_not_wait_for_database(call: Caller) -> None:
     call.controller._committer.ready = False
     answers = [await call.get(path) for path in TYPES]
-    refused = await call.get("/v1/streams/s")
+    refusal = await call.get("/v1/streams/s")
 
-    assert {each.status_code for each in answers} == {200}
-    assert problem(refused)[0] == 503
+    assert {answer.status_code for answer in answers} == {200}
+    assert problem(refusal)[0] == 503
 
 
 async def test_other_files_are_not_served(call: Caller) -> None:
     paths = ["/index.html", "/../pages.py", "/dashboard.css", "/assets/dashboard.css"]
-    paths += [f"{ASSETS}/{each}" for each in ("index.html", "../pages.py", "dashboard.css/")]
+    paths += [f"{ASSETS}/{name}" for name in ("index.html", "../pages.py", "dashboard.css/")]
     answers = [await call.get(path) for path in paths]
 
-    assert [each.status_code for each in answers] == [404] * len(paths)
+    assert [answer.status_code for answer in answers] == [404] * len(paths)
 
 
 async def test_page_links_only_files_of_its_version(call: Caller) -> None:
     """A browser never mixes modules of two versions."""
-    links = {f"/{each}" for each in LINK.findall((await call.get("/")).text) if "/" in each}
-    assets = {each for each in links if each.startswith("/assets/")}
-    others = [each.replace(pages.ASSETS_VERSION, "0123456789abcdef") for each in assets]
-    answers = [await call.get(path) for path in others]
+    links = {f"/{link}" for link in LINK.findall((await call.get("/")).text) if "/" in link}
+    assets = {link for link in links if link.startswith("/assets/")}
+    other_paths = [path.replace(pages.ASSETS_VERSION, "0123456789abcdef") for path in assets]
+    answers = [await call.get(path) for path in other_paths]
 
     assert assets <= pages.PAGE_PATHS
-    assert {each.status_code for each in answers} == {404}
-    assert {str(find_need("GET", path)) for path in others} == {"nothing"}
+    assert {answer.status_code for answer in answers} == {404}
+    assert {str(find_need("GET", path)) for path in other_paths} == {"nothing"}
 
 
 def test_files_of_page_are_small() -> None:
-    found = [
-        each.read_bytes() for each in files("controller.api.pages").joinpath("dashboard").iterdir()
+    contents = [
+        file.read_bytes() for file in files("controller.api.pages").joinpath("dashboard").iterdir()
     ]
 
-    assert sum(len(gzip.compress(each)) for each in found) < MOST_BYTES
-    assert sorted(found) == sorted(pages.DASHBOARD_FILES.values())
+    assert sum(len(gzip.compress(content)) for content in contents) < MOST_BYTES
+    assert sorted(contents) == sorted(pages.DASHBOARD_FILES.values())
 
 
 @pytest.fixture
@@ -120,16 +120,17 @@ async def test_api_is_described_when_controller_starts(described_by: list[Thread
 
 def test_concurrent_calls_build_one_description(described_by: list[Thread]) -> None:
     """The first call and the thread ask at once."""
-    both, api = Barrier(2), create_api(Controller(MemoryStore()))
+    both = Barrier(2)
+    api = create_api(Controller(MemoryStore()))
 
     def ask() -> dict[str, Any]:
         both.wait()
         return api.openapi()
 
     with ThreadPoolExecutor(2) as threads:
-        asked = [threads.submit(ask) for _ in range(2)]
+        documents = [threads.submit(ask) for _ in range(2)]
 
-    assert (len(described_by), len({str(each.result()) for each in asked})) == (1, 1)
+    assert (len(described_by), len({str(document.result()) for document in documents})) == (1, 1)
 
 
 def test_describing_api_logs_nothing() -> None:
@@ -146,6 +147,6 @@ def lost(action, category=Warning, **_):
 warnings.simplefilter = lost
 create_api(Controller(MemoryStore())).openapi()
 """
-    done = run_python("-W", "default", "-c", program)
+    process = run_python("-W", "default", "-c", program)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")

@@ -56,20 +56,20 @@ UNCLEAR = {
 
 @pytest.fixture
 def wire(served: Served) -> Iterator[Wire]:
-    with Wire(served.port) as opened:
+    with Wire(served.port) as wire:
         for method in ("DELETE", "PUT"):
-            opened.send(head(method=method, path="/v1/streams/s"))
-            opened.answer()
-        yield opened
+            wire.send(head(method=method, path="/v1/streams/s"))
+            wire.answer()
+        yield wire
 
 
 def read_effects(served: Served) -> tuple[int, bool]:
     """Return how many writers noted to the stream `s`, and whether a hidden request ran."""
     with Wire(served.port) as other:
         other.send(head(method="GET", path="/v1/streams/s/writers"))
-        _, listed = other.answer()
+        _, page = other.answer()
         other.send(head(method="GET", path="/v1/streams/hidden"))
-        return len(listed["writers"]), other.answer()[0] == 200
+        return len(page["writers"]), other.answer()[0] == 200
 
 
 @pytest.mark.parametrize("unclear", UNCLEAR.values(), ids=UNCLEAR)
@@ -108,10 +108,10 @@ def test_body_of_upgrade_never_runs_as_request(served: Served, wire: Wire, way: 
     for piece in list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))[way]:
         wire.send(piece)
         time.sleep(0.05)
-    refused = wire.code()
+    refusal = wire.code()
 
     code = "unknown_protocol" if "amid" in way else "malformed_json"
-    assert (refused, read_effects(served)) == ((400, code), (0, False))
+    assert (refusal, read_effects(served)) == ((400, code), (0, False))
 
 
 @pytest.mark.parametrize("spelled", [b"Upgrade", b"upgrade", b"UPGRADE", b"uPGRADe"])
@@ -130,8 +130,8 @@ def test_offer_of_upgrade_is_ignored(wire: Wire, spelled: bytes) -> None:
 
 def test_upgrade_sent_ahead_ends_connection(served: Served, wire: Wire) -> None:
     """The request before it is answered, and its body does not run."""
-    begun, rest = list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))["amid the field"]
-    wire.send(post(NOTE), begun)
+    first_piece, rest = list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))["amid the field"]
+    wire.send(post(NOTE), first_piece)
     time.sleep(0.05)
     wire.send(rest, HIDDEN)
 

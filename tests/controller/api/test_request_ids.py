@@ -81,8 +81,8 @@ async def test_answer_to_a_fault_repeats_the_id(
 )
 async def test_other_values_are_not_repeated(call: Caller, values: list[str]) -> None:
     """An answer never has a value that a caller could choose freely."""
-    sent = [("noted-request", each) for each in values]
-    answer = await call.client.get(S, headers=sent)
+    headers = [("noted-request", value) for value in values]
+    answer = await call.client.get(S, headers=headers)
 
     assert read_headers(answer.headers) == ([], ["no-store"])
 

@@ -43,11 +43,11 @@ async def test_marks_are_json_for_every_accept_header(call: Caller) -> None:
 async def test_marks_are_equal_with_and_without_framework(
     call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, way: str
 ) -> None:
-    taken: list[str] = []
+    ways: list[str] = []
 
     async def watch(controller: Controller, request: StreamRequest) -> Answer | None:
         answer = await answer_marks(controller, request)
-        taken.append("long" if answer is None else "short")
+        ways.append("long" if answer is None else "short")
         return answer
 
     await call.note(NOTE, NOTE | {"time": 6, "position": {"0": 11, "3": 7}})
@@ -56,6 +56,6 @@ async def test_marks_are_equal_with_and_without_framework(
     monkeypatch.setattr(middleware, "answer_marks", AsyncMock(return_value=None))
     second = await call.client.get(path)
 
-    assert taken == [way]
+    assert ways == [way]
     assert (first.status_code, first.content) == (second.status_code, second.content)
     assert first.headers == second.headers

@@ -25,13 +25,13 @@ POSITION = {
 
 async def test_document_describes_every_route(call: Caller) -> None:
     document = (await call.get("/openapi.json")).json()
-    named = {
+    routes = {
         f"{method.upper()} {path} {operation['operationId']}"
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     }
 
-    assert named == set(OPERATIONS)
+    assert routes == set(OPERATIONS)
 
 
 async def test_document_describes_body_of_notes(call: Caller) -> None:
@@ -68,17 +68,17 @@ async def test_api_page_names_each_field_of_answer(call: Caller) -> None:
 async def test_document_has_release_and_examples_of_pages(call: Caller) -> None:
     """The tests of the pages run the examples."""
     pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
-    sent = [json.loads(each) for each in re.findall(r"--json '(\{[^…']*\})'", pages)]
+    examples = [json.loads(example) for example in re.findall(r"--json '(\{[^…']*\})'", pages)]
     document = (await call.get("/openapi.json")).json()
-    calls = [each for path in document["paths"].values() for each in path.values()]
+    calls = [operation for path in document["paths"].values() for operation in path.values()]
     bodies = [
-        each["requestBody"]["content"]["application/json"]
-        for each in calls
-        if "requestBody" in each
+        operation["requestBody"]["content"]["application/json"]
+        for operation in calls
+        if "requestBody" in operation
     ]
 
-    assert [each for each in bodies if each["example"] not in sent] == []
-    assert [each["summary"] for each in calls if " " not in each["summary"]] == []
+    assert [body for body in bodies if body["example"] not in examples] == []
+    assert [operation["summary"] for operation in calls if " " not in operation["summary"]] == []
     assert document["info"]["version"] == __version__
 
 
@@ -103,17 +103,17 @@ async def test_positions_of_answers_have_one_schema(call: Caller) -> None:
 
 async def test_every_problem_of_document_is_problem_document(call: Caller) -> None:
     document = (await call.get("/openapi.json")).json()
-    described = {
-        (media_type, each["$ref"])
+    references = {
+        (media_type, schema["$ref"])
         for operations in document["paths"].values()
         for operation in operations.values()
         for status, response in operation["responses"].items()
         for media_type, content in response.get("content", {}).items()
-        for each in content["schema"].get("anyOf", [content["schema"]])
+        for schema in content["schema"].get("anyOf", [content["schema"]])
         if int(status) >= 400
     }
 
-    assert described == {
+    assert references == {
         ("application/problem+json", f"#/components/schemas/{shape}")
         for shape in ("Problem", "NotesRefused")
     }
@@ -124,7 +124,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
         words = ["-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"]
         words += ["run", f"{controller.url}/openapi.json"]
         hooks = "tests.controller.api.schema_hooks"
-        found = run_python(*words, cwd=tmp_path, SCHEMATHESIS_HOOKS=hooks)
+        process = run_python(*words, cwd=tmp_path, SCHEMATHESIS_HOOKS=hooks)
 
     all_of_them = f"{len(OPERATIONS)} selected / {len(OPERATIONS)} total"
-    assert (found.returncode, all_of_them in found.stdout) == (0, True), found.stdout
+    assert (process.returncode, all_of_them in process.stdout) == (0, True), process.stdout

@@ -34,25 +34,30 @@ class Explained(Calls):
         if verb == "notes":
             await self.note(rest)
         elif verb == "play":
-            every_ms, ms = (1000 * int(each) for each in rest.split())
+            every_ms, ms = (1000 * int(seconds) for seconds in rest.split())
             for _ in range(ms // every_ms):
                 self.move_clocks("serve", every_ms)
-                at = self.time.wall - 1000
-                await self.note(f"berlin {at} 0:1; osaka {at} 0:1")
+                time = self.time.wall - 1000
+                await self.note(f"berlin {time} 0:1; osaka {time} 0:1")
         elif verb == "explain":
             query = "&".join(rest.split())
             answer = await self.call.client.get(f"/v1/streams/s/explain?{query}")
-            found = "\n".join(answer.json()["sentences"])
-            assert build_pattern(expected).fullmatch(found), (expected, found)
+            sentences = "\n".join(answer.json()["sentences"])
+            assert build_pattern(expected).fullmatch(sentences), (expected, sentences)
         else:
             await super().perform(line)
 
     async def note(self, notes: str) -> None:
         """Send notes, which declare their time as the largest of their events."""
-        in_ms = CLOCK_TIME.sub(lambda at: str(DAY + 60_000 * (60 * int(at[1]) + int(at[2]))), notes)
-        bodies = [asdict(parse_note(each)) for each in in_ms.split("; ")]
-        declared = [body | {"max_time": body["time"]} for body in bodies]
-        await self.call.note(*({k: v for k, v in body.items() if v} for body in declared))
+        in_ms = CLOCK_TIME.sub(
+            lambda clock_time: str(DAY + 60_000 * (60 * int(clock_time[1]) + int(clock_time[2]))),
+            notes,
+        )
+        bodies = [asdict(parse_note(note)) for note in in_ms.split("; ")]
+        declared_bodies = [body | {"max_time": body["time"]} for body in bodies]
+        await self.call.note(
+            *({name: value for name, value in body.items() if value} for body in declared_bodies)
+        )
 
 
 def build_pattern(expected: list[str]) -> re.Pattern[str]:

@@ -34,7 +34,8 @@ async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
     """The answer of the owner is returned unchanged."""
     refusal = b'{"status":409,"code":"conflict"}'
     this.owner.answer = Mock(side_effect=[Answer.of(409, refusal, PROBLEM), RESULTS])
-    refused, taken = await this.note(THERE, "a"), await this.note(THERE, "a", "b")
+    refused = await this.note(THERE, "a")
+    taken = await this.note(THERE, "a", "b")
 
     bodies = [
         msgspec.json.decode(item.body)["notes"] for frame in this.owner.frames for item in frame
@@ -261,7 +262,8 @@ async def test_misdirected_request_follows_stream(this: Replica) -> None:
 
 async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> None:
     """If the stream moves before the commit, the request is forwarded unchanged."""
-    path, body = f"/v1/streams/{HERE}", {"mark_interval_ms": 7}
+    path = f"/v1/streams/{HERE}"
+    body = {"mark_interval_ms": 7}
     this.owner.reply = lambda request: httpx.Response(200, content=request.content)
     put, noted, report = await this.lose(
         lambda: this.client.put(path, json=body),

@@ -27,8 +27,10 @@ def test_heartbeat_shows_owners(
     a.release(range(10))
     taken = b.acquire(range(5))
 
-    of_a, of_b = frozenset(range(10, 64)), frozenset(range(5))
-    seen_by_a, seen_by_b = a.heartbeat(), b.heartbeat()
+    of_a = frozenset(range(10, 64))
+    of_b = frozenset(range(5))
+    seen_by_a = a.heartbeat()
+    seen_by_b = b.heartbeat()
     assert (taken, seen_by_a.free) == (of_b, frozenset(range(5, 10)))
     assert seen_by_a == Leases(64, of_a, dict.fromkeys(of_b, "http://b"), 2)
     assert seen_by_b == Leases(64, of_b, dict.fromkeys(of_a, "http://a"), 2)
@@ -142,6 +144,7 @@ def test_replica_without_session_has_left(
 def test_closed_store_frees_its_buckets_at_once(a: PostgresStore, b: PostgresStore) -> None:
     """Other replicas do not wait for the end of its lease. It starts no other session."""
     a.close()
-    refused, after = is_lost(a.heartbeat), b.heartbeat()
+    refused = is_lost(a.heartbeat)
+    after = b.heartbeat()
 
     assert (refused, after.free, after.replicas) == (True, ALL, 1)
