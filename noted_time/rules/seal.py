@@ -80,13 +80,12 @@ def seal(
     for domain in domains:
         join_into(known_offsets, domain.last.cut.offsets if domain.last else {})
     members = list(domains.members.values())
-    never_noted = list[str]()
+    never_noted: list[str] = []
     for batch in split_slices(members):
         for member in batch:
             join_into(known_offsets, member.position)
-        never_noted += [
-            member.writer for member in batch if all(track.noted is None for track in member.tracks)
-        ]
+            if all(track.noted is None for track in member.tracks):
+                never_noted.append(member.writer)
         yield
     known_offsets = dict(succession.normalise(known_offsets))
     final_cut = _find_final_cut(known_offsets, succession, request.cut)
@@ -158,13 +157,18 @@ def _find_final_time(
     if domain.last is None:
         return 0
     has_all = reaches(domain.last.cut.offsets, final_cut)
-    return None if has_all or domain.lower == LARGEST_TIME else domain.lower + 1
+    if has_all or domain.lower == LARGEST_TIME:
+        return None
+    return domain.lower + 1
 
 
 def _build_last_mark(
     domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Mark:
-    upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
+    if domain.upper != BEFORE_ALL_TIME:
+        upper = domain.upper
+    else:
+        upper = max(lower - 1, LEAST_TIME)
     writers = [absence.writer for absence in domain.roster.named.absences]
     excluded_writers, excluded_count = choose_excluded(writers)
     return Mark(
@@ -191,9 +195,9 @@ def _name_all(domain: Domain, lower: int, final_cut: Mapping[int, int]) -> Slice
 
 
 def _add_sealed(named_writers: Named, sealed_absences: Iterable[Absence]) -> Named:
-    absences = {absence.writer: absence for absence in named_writers.absences}
-    for absence in sealed_absences:
-        absences.setdefault(absence.writer, absence)
+    absences = {absence.writer: absence for absence in sealed_absences}
+    for absence in named_writers.absences:
+        absences[absence.writer] = absence
     return named_writers._replace(absences=tuple(absences[writer] for writer in sorted(absences)))
 
 
