@@ -137,7 +137,10 @@ class Cuts:
         cut = {segment: column[index] for segment, column in columns.items() if column[index]}
         mark = self._dropped + index
         for segment, (move_marks, offsets) in moves.items():
-            move = len(move_marks) if move_marks[-1] <= mark else bisect_right(move_marks, mark)
+            if move_marks[-1] <= mark:
+                move = len(move_marks)
+            else:
+                move = bisect_right(move_marks, mark)
             if move and offsets[move - 1]:
                 cut[segment] = offsets[move - 1]
         return cut
@@ -206,7 +209,10 @@ class Cuts:
         """Return the indexes of the first marks at or above an offset, and above it."""
         move_marks, offsets = moves
         move = bisect_right(offsets, offset)
-        first_above = move_marks[move] - self._dropped if move < len(offsets) else count
+        if move < len(offsets):
+            first_above = move_marks[move] - self._dropped
+        else:
+            first_above = count
         if not offset:
             return 0, max(0, first_above)
         is_at = move and offsets[move - 1] == offset

@@ -490,4 +490,6 @@ class _IntervalTable:
 
 def _find_start(absence: Absence) -> int:
     start = absence.from_time
-    return start if isinstance(start, int) else MIN_INT64
+    if isinstance(start, int):
+        return start
+    return MIN_INT64
