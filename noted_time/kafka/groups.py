@@ -76,7 +76,9 @@ class GroupOffsets:
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
         starts = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not self._may_be_compacted()
-        first_records = self._find_first_records(starts) if starts and is_whole else {}
+        first_records = {}
+        if starts and is_whole:
+            first_records = self._find_first_records(starts)
         if first_records:  # records deleted since were not read
             begins_now = topic.begins()
             first_records = {
@@ -93,12 +95,13 @@ class GroupOffsets:
         )
         reader = f"group {self._group!r}"
         deleted_partitions = sorted(partition for partition in committed if begins.get(partition))
-        remarks = [
+        first_remark = (
             f"records before {reader} began count as read, because Kafka does not keep where it "
             "began"
-            + f", and so do the deleted records of partitions {deleted_partitions}"
-            * bool(deleted_partitions)
-        ]
+        )
+        if deleted_partitions:
+            first_remark += f", and so do the deleted records of partitions {deleted_partitions}"
+        remarks = [first_remark]
         if partitions_without_offset:
             remarks.append(
                 f"{reader} has no offset of partitions {partitions_without_offset}, which count as "
