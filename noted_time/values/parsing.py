@@ -43,10 +43,10 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
             f"{time!r} has no time zone: create it with tzinfo=datetime.UTC, "
             "or call .astimezone() if it is local time"
         )
-    elapsed = time - EPOCH
+    since_epoch = time - EPOCH
     if up:
-        return -_divide(-elapsed, _ONE_MS)
-    return _divide(elapsed, _ONE_MS)
+        return -_divide(-since_epoch, _ONE_MS)
+    return _divide(since_epoch, _ONE_MS)
 
 
 def _integer(time: int) -> int:

@@ -505,13 +505,13 @@ def _list_lags(
             yield _wait("not_read", f"it is complete to {requirement.format(read_offsets.at_most)}")
         return
     is_none = seq < history.first_seq
-    reached = "no mark yet"
+    read_up_to = "no mark yet"
     if not is_none:
-        reached = f"the mark of {requirement.format(history.mark(seq).lower)}"
+        read_up_to = f"the mark of {requirement.format(history.mark(seq).lower)}"
     subject = "the offsets reach"
     if read_offsets.position is None:
         subject = "the claim reaches"
-    yield _wait("not_read", f"{subject} {reached}")
+    yield _wait("not_read", f"{subject} {read_up_to}")
 
 
 def _list_expired(
