@@ -116,8 +116,7 @@ class MissingWriters:
         The ledger's entry was appended at `appended_at` (service clock), or is deleted with `None`.
         """
         if absence.writer not in self._open:
-            opened_at = NOT_KNOWN if appended_at is None else appended_at
-            row = self._table.add(absence, _find_start(absence), seq, opened_at)
+            row = self._table.add(absence, _find_start(absence), seq, _to_number(appended_at))
             self._open[absence.writer] = row
 
     def begin_outlived(self, absence: Absence, seq: int) -> None:
@@ -413,8 +412,6 @@ class _IntervalTable:
             self._add_free_rows()
         row = self._free_rows.pop()
         reason = absence.reason
-        began_at = absence.began_at
-        last_time = absence.last_time
         self.writers[row] = absence.writer
         # a string for each reason, not for each interval
         self.reasons[row] = self._reason_by_name.setdefault(reason, reason)
@@ -422,8 +419,8 @@ class _IntervalTable:
         self.starts[row] = self.ends[row] = start
         self.first_seqs[row] = self.last_seqs[row] = first_seq
         self.opened_at[row] = opened_at
-        self._began_at[row] = NOT_KNOWN if began_at is None else began_at
-        self._last_times[row] = NOT_KNOWN if last_time is None else last_time
+        self._began_at[row] = _to_number(absence.began_at)
+        self._last_times[row] = _to_number(absence.last_time)
         self._may_have_been_member[row] = MAY_HAVE_BEEN_MEMBER.index(absence.may_have_been_member)
         return row
 
@@ -456,13 +453,11 @@ class _IntervalTable:
         self.writers = [names.setdefault(name, name) for name in self.writers]
 
     def build_absence(self, row: int) -> Absence:
-        began_at = self._began_at[row]
-        last_time = self._last_times[row]
         return Absence(
             self.writers[row],
             self.reasons[row],
-            None if began_at == NOT_KNOWN else began_at,
-            None if last_time == NOT_KNOWN else last_time,
+            _from_number(self._began_at[row]),
+            _from_number(self._last_times[row]),
             may_have_been_member=MAY_HAVE_BEEN_MEMBER[self._may_have_been_member[row]],
         )
 
@@ -486,6 +481,14 @@ class _IntervalTable:
         for column in numbers:
             column.frombytes(bytes(count * column.itemsize))
         self._free_rows.extend(range(length + count - 1, length - 1, -1))
+
+
+def _to_number(time: int | None) -> int:
+    return NOT_KNOWN if time is None else time
+
+
+def _from_number(number: int) -> int | None:
+    return None if number == NOT_KNOWN else number
 
 
 def _find_start(absence: Absence) -> int:

@@ -382,7 +382,7 @@ class Aggregator:
                 continue
             row = domain.roster.find_row(track)
             if row != track.stored:
-                yield domain.name, row, domain.last.seq if domain.last else 0
+                yield domain.name, row, domain.roster.last_seq
                 track.stored = row
                 domain.roster.postponed.pop(writer, None)
 
@@ -575,4 +575,4 @@ def _end_suspension(terms: Terms) -> Terms:
 
 
 def _build_accepted(domain: Domain) -> Accepted:
-    return Accepted(domain.last.lower if domain.last else None)
+    return Accepted(domain.roster.last_lower)

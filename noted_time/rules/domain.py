@@ -385,13 +385,12 @@ class Domain:
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         self.last_writer = self._released_by
         self._released_by = None
-        last = self.last
         lower = step.lower
         naming = self._naming or self.roster.begin_naming(lower, self.cut.at(lower))
         self.finish_naming(naming)
         excluded_writers, excluded_count = naming.list_excluded()
         mark = Mark(
-            seq=last.seq + 1 if last else 1,
+            seq=self.roster.last_seq + 1,
             lower=lower,
             upper=self.upper,
             cut=naming.cut,

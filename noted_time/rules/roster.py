@@ -162,7 +162,7 @@ class Naming:
     ) -> Iterator[Track]:
         roster = self._roster
         cut = self.cut.offsets
-        last_lower = roster.last.lower if roster.last else None
+        last_lower = roster.last_lower
         for track in returned_tracks:
             self._returned_writers.append(roster.name_returned(track))
             yield track
@@ -219,6 +219,15 @@ class Roster:
         if self.last:
             return self.last.lower
         return BEFORE_ALL_TIME
+
+    @property
+    def last_lower(self) -> int | None:
+        return self.last.lower if self.last else None
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the last mark, 0 if there is none."""
+        return self.last.seq if self.last else 0
 
     def change(self, track: Track, status: MemberStatus, began_at: int | None = None) -> None:
         """Change the status of a member, which began at `began_at` (Unix ms).
@@ -299,9 +308,10 @@ class Roster:
             self._add_newcomer(track, unix_ms)
 
     def _add_newcomer(self, track: Track, widened_at: int | None) -> None:
-        seq = self.last.seq if self.last else 0
         self.newcomers[track.member.writer] = track
-        membership = replace(track.membership, joined_after_seq=seq, widened_at=widened_at)
+        membership = replace(
+            track.membership, joined_after_seq=self.last_seq, widened_at=widened_at
+        )
         self._keep(track, membership)
 
     def declare(self, track: Track) -> None:
@@ -572,8 +582,7 @@ class Roster:
         self, track: Track, absence: Absence, lower: int, cut: Mapping[int, int]
     ) -> None:
         """Keep the absence that the next mark, at `lower` with this cut, names."""
-        seq = self.last.seq + 1 if self.last else 1
-        membership = track.membership.report(absence, seq)
+        membership = track.membership.report(absence, self.last_seq + 1)
         removed_spell = membership.removed_spell
         if removed_spell is not None:
             has_rows = reaches(cut, track.member.position)
@@ -587,7 +596,7 @@ class Roster:
         self.newcomers.pop(writer, None)
         self.unstored.discard(writer)
         self.postponed.pop(writer, None)
-        self.forgotten_lower = self.last.lower if self.last else None
+        self.forgotten_lower = self.last_lower
         if reported_absence == self.find_recorded(writer):
             self.missing.discard(writer)
         else:

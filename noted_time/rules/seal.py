@@ -78,7 +78,8 @@ def seal(
     """
     known_offsets: dict[int, int] = {}
     for domain in domains:
-        join_into(known_offsets, domain.last.cut.offsets if domain.last else {})
+        if domain.last:
+            join_into(known_offsets, domain.last.cut.offsets)
     members = list(domains.members.values())
     never_noted: list[str] = []
     for batch in split_slices(members):
@@ -146,9 +147,7 @@ def _find_final_time(
     """Return a lower above all event times and the last lower, `None` if the last mark suffices."""
     if requested_time is not None:
         if not LEAST_TIME <= requested_time <= LARGEST_TIME or requested_time <= domain.lower:
-            raise InvalidFinalTime(
-                domain.name, requested_time, domain.last.lower if domain.last else None
-            )
+            raise InvalidFinalTime(domain.name, requested_time, domain.roster.last_lower)
         return requested_time
     upper = domain.find_next_upper()
     computed_time = min(upper + 1, LARGEST_TIME)
@@ -172,7 +171,7 @@ def _build_last_mark(
     writers = [absence.writer for absence in domain.roster.named.absences]
     excluded_writers, excluded_count = choose_excluded(writers)
     return Mark(
-        seq=domain.last.seq + 1 if domain.last else 1,
+        seq=domain.roster.last_seq + 1,
         lower=lower,
         upper=upper,
         cut=StreamCut(final_cut),
@@ -205,7 +204,7 @@ def _report_sealed(
     roster: Roster, tracks: list[Track], lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Slices[list[Absence]]:
     """Return the absences of the live members that noted no time."""
-    last_lower = roster.last.lower if roster.last else None
+    last_lower = roster.last_lower
     absences = []
     for batch in split_slices(tracks):
         for track in batch:

@@ -147,7 +147,8 @@ def describe_never_noted(number: int) -> str:
 
 def describe_return(number: int) -> str:
     """Describe when a stream advances whose `number` of writers are silent."""
-    return f"It advances when {'that writer' if number == 1 else 'one of them'} notes a later time."
+    writer = "that writer" if number == 1 else "one of them"
+    return f"It advances when {writer} notes a later time."
 
 
 def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
@@ -223,12 +224,13 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
 
 def describe_ahead(ahead: int, *, has_waiting: bool, domain: str) -> str:
     """Describe live writers beyond the lower; `domain` is empty if it is the only one."""
-    verb, auxiliary = ("has", "does") if ahead == 1 else ("have", "do")
-    vouches = ""
-    if domain:
-        vouches = f", or {auxiliary} not vouch for {domain}"
     writers = pluralize(ahead, "other live writer" if has_waiting else "live writer")
-    return f"{writers} {verb} noted later times{vouches}."
+    clause = "have noted later times"
+    exception = f", or do not vouch for {domain}"
+    if ahead == 1:
+        clause = "has noted later times"
+        exception = f", or does not vouch for {domain}"
+    return f"{writers} {clause}{exception}." if domain else f"{writers} {clause}."
 
 
 def describe_resting(states: Mapping[MemberState, int]) -> Iterator[str]:
@@ -272,10 +274,11 @@ def describe_next_advance(
 ) -> str:
     """Describe the next advance: the forecast in `in_ms`, or at the last timeout."""
     waiting_writers = decision.waiting_for
-    is_one = decision.holding_back_count == 1
-    subject = waiting_writers[0].writer if is_one else "each of them"
-    condition = f"It advances when {subject} notes a later time"
-    timeout_clause = f"when {subject if is_one else 'the last of them'} times out"
+    condition = "It advances when each of them notes a later time"
+    timeout_clause = "when the last of them times out"
+    if decision.holding_back_count == 1:
+        condition = f"It advances when {waiting_writers[0].writer} notes a later time"
+        timeout_clause = f"when {waiting_writers[0].writer} times out"
     if foreseen is not None:
         prediction = f"{condition}, or automatically in {format_seconds(in_ms)}, {timeout_clause}"
         if foreseen.exclusions == decision.holding_back_count:
@@ -284,9 +287,8 @@ def describe_next_advance(
         return f"{prediction}: then to {format_time(foreseen.lower)}, without {names}."
     if not is_possible:
         return f"{condition}, not by itself: no other writer has noted a later time."
-    earliest = format_seconds(
-        max(waiting_writer.times_out_in_ms for waiting_writer in waiting_writers)
-    )
+    longest_ms = max(waiting_writer.times_out_in_ms for waiting_writer in waiting_writers)
+    earliest = format_seconds(longest_ms)
     return f"{condition}, or automatically in {earliest} at the earliest, {timeout_clause}."
 
 

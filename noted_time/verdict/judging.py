@@ -262,7 +262,9 @@ def _find_required_seq(
 
 
 def _list_required(domain: JudgedDomain, requirement: Requirement) -> Sequence[str]:
-    return (*requirement.require, *(domain.expected if requirement.require_all else ()))
+    if requirement.require_all:
+        return (*requirement.require, *domain.expected)
+    return requirement.require
 
 
 def _list_ends(domain: JudgedDomain, requirement: Requirement) -> Iterator[int]:
