@@ -152,7 +152,7 @@ class LateRows(Struct, frozen=True):
 
     def join(self, other: LateRows) -> LateRows:
         max_time = None
-        if not (self.max_time is None or other.max_time is None):
+        if self.max_time is not None and other.max_time is not None:
             max_time = max(self.max_time, other.max_time)
         return LateRows(_sum(self.rows, other.rows), min(self.min_time, other.min_time), max_time)
 
@@ -365,10 +365,9 @@ class Late(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """As `describe`, also if the writers are not known."""
-        doubt = ", but it is not known which rows came too late"
-        if self.count or not self:
-            doubt = ""
-        return self.describe() + doubt
+        if self.count or self.is_known:
+            return self.describe()
+        return f"{self.describe()}, but it is not known which rows came too late"
 
     def describe(self) -> str:
         """Return the writers with late rows as the end of a sentence; those without a number last.
