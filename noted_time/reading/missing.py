@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
+from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -21,6 +22,17 @@ NOT_KNOWN = MIN_INT64  # less than each time that a writer may note, and than ea
 
 MAY_HAVE_BEEN_MEMBER: Sequence[bool | UnsetType] = UNSET, False, True
 """The values of the field, by their number in a column."""
+
+
+class MissingSpan(NamedTuple):
+    """An absence, and the first and the last mark that lacks the writer.
+
+    `last_seq` is `None` if the absence has not ended.
+    """
+
+    absence: Absence
+    first_seq: int
+    last_seq: int | None
 
 
 class MissingWriters:
@@ -261,16 +273,14 @@ class MissingWriters:
         self._open = {names.setdefault(name, name): row for name, row in open_rows}
         self._table.share_names(names)
 
-    def list_absences(self) -> Iterator[tuple[Absence, int, int | None]]:
-        """Yield each absence, and the first and the last mark that lacks the writer.
-
-        The last mark is `None` if the absence has not ended.
-        """
+    def list_absences(self) -> Iterator[MissingSpan]:
+        """Yield each absence with the marks that lack the writer."""
         table = self._table
         for row in self._ended:
-            yield table.build_absence(row), table.first_seqs[row], table.last_seqs[row]
+            absence = table.build_absence(row)
+            yield MissingSpan(absence, table.first_seqs[row], table.last_seqs[row])
         for row in self._open.values():
-            yield table.build_absence(row), table.first_seqs[row], None
+            yield MissingSpan(table.build_absence(row), table.first_seqs[row], None)
 
     def list_first_seqs(self) -> Iterator[tuple[str, int]]:
         """Yield each missing member, and the first mark without it."""

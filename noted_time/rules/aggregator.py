@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -64,6 +65,14 @@ SEALED_REFUSAL = Refused("sealed")
 DomainReport = tuple[str, LateReport]
 
 MEMBERS_EXAMINED = 10_000
+
+
+class ChangedMembership(NamedTuple):
+    """A membership to store in a domain, `None` if it needs no row; `seq` is of the last mark."""
+
+    domain: str
+    membership: Membership | None
+    seq: int
 
 
 class Aggregator:
@@ -368,11 +377,10 @@ class Aggregator:
         for writer in writers:
             domain_state.roster.postpone_again(self.member(writer).track(number))
 
-    def take_changed_memberships(self, writer: str) -> Iterator[tuple[str, Membership | None, int]]:
+    def take_changed_memberships(self, writer: str) -> Iterator[ChangedMembership]:
         """Yield each domain where the database has another membership of the writer.
 
-        One that needs no row is `None`. The number is the seq of the last mark. The caller has to
-        store them all.
+        The caller has to store them all.
         """
         member = self.member(writer)
         for domain, track in self.domains.list_tracks(member):
@@ -382,7 +390,7 @@ class Aggregator:
                 continue
             row = domain.roster.find_row(track)
             if row != track.stored:
-                yield domain.name, row, domain.roster.last_seq
+                yield ChangedMembership(domain.name, row, domain.roster.last_seq)
                 track.stored = row
                 domain.roster.postponed.pop(writer, None)
 

@@ -93,26 +93,30 @@ def seal(
     times = _find_final_times(domains, request.final_times, final_cut)
     is_beyond = not StreamCut(known_offsets).reaches(StreamCut(final_cut))
     for number, domain in enumerate(domains):
-        roster = domain.roster
-        roster.is_sealed = True
+        domain.roster.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            named_writers = yield from _name_all(domain, lower, final_cut)
             tracks = [member.track(number) for member in members]
-            sealed_absences = yield from _report_sealed(
-                roster, tracks, lower, final_cut, written_at
-            )
-            roster.named = _add_sealed(named_writers, sealed_absences)
-            domain.last_writer = None
-            roster.last = _build_last_mark(domain, lower, final_cut, written_at)
-            domain.lower = lower
+            yield from _append_last_mark(domain, tracks, lower, final_cut, written_at)
             domain.moved_at = now
     for batch in split_slices(members):
         for member in batch:
             domains.finish(member, now)
         yield
     return Seal(request, final_cut, written_at, tuple(nsmallest(NEVER_NOTED_NAMED, never_noted)))
+
+
+def _append_last_mark(
+    domain: Domain, tracks: list[Track], lower: int, final_cut: Mapping[int, int], written_at: int
+) -> Slices[None]:
+    roster = domain.roster
+    named_writers = yield from _name_all(domain, lower, final_cut)
+    sealed_absences = yield from _report_sealed(roster, tracks, lower, final_cut, written_at)
+    roster.named = _add_sealed(named_writers, sealed_absences)
+    domain.last_writer = None
+    roster.last = _build_last_mark(domain, lower, final_cut, written_at)
+    domain.lower = lower
 
 
 def _find_final_cut(
