@@ -11,7 +11,7 @@ from typing import Any
 from noted_time.values import Unreachable
 
 
-def call_in_thread(what: str, limit_s: float, function: Callable[[], Any]) -> Any:  # noqa: ANN401
+def call_in_thread(target: str, limit_s: float, function: Callable[[], Any]) -> Any:  # noqa: ANN401
     """Leave a call that takes longer than `limit_s`."""
     future: Future[Any] = Future()
 
@@ -24,4 +24,4 @@ def call_in_thread(what: str, limit_s: float, function: Callable[[], Any]) -> An
     Thread(target=run, daemon=True).start()
     with suppress(TimeoutError):
         return future.result(limit_s)
-    raise Unreachable(f"{what}: no answer for {limit_s:g} s")
+    raise Unreachable(f"{target}: no answer for {limit_s:g} s")

@@ -55,10 +55,10 @@ def load_function(name: str) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        loaded: Callable[..., Any] = attrgetter(function)(import_module(module))
+        loaded_function: Callable[..., Any] = attrgetter(function)(import_module(module))
     except Exception as error:
         raise Rejected(
             f"the function {name!r} cannot be imported: {error}. Write it as module:function, and "
             f"put the module on the PYTHONPATH of {sys.executable}"
         ) from error
-    return loaded
+    return loaded_function

@@ -21,13 +21,13 @@ UVX_DIRECTORY = "archive-v0"
 
 def name_program() -> str:
     """Return the program's name as the user typed it, such as ``./run noted-time`` in a clone."""
-    if named := os.environ.get(PROGRAM_VARIABLE):
-        return named
+    if program := os.environ.get(PROGRAM_VARIABLE):
+        return program
     if UVX_DIRECTORY in Path(sys.prefix).parts:
         return f"uvx --from {build_requirement(_read_origin(), 'controller')} noted-time"
-    started = getattr(sys.modules["__main__"], "__spec__", None)
-    if started is not None and started.parent in PROGRAM_MODULES:
-        return f"{quote(sys.orig_argv[0])} -m {started.parent}"
+    main_spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if main_spec is not None and main_spec.parent in PROGRAM_MODULES:
+        return f"{quote(sys.orig_argv[0])} -m {main_spec.parent}"
     return "noted-time"
 
 

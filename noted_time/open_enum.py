@@ -20,9 +20,9 @@ else:
         """
 
         def __class_getitem__(cls, names: Any) -> Any:  # noqa: ANN401 - as in `Literal`
-            several = names if isinstance(names, tuple) else (names,)
-            listed = [name for each in several for name in list_names(each)]
-            return Annotated[str, Meta(extra_json_schema={"type": "string", "enum": listed})]
+            kinds = names if isinstance(names, tuple) else (names,)
+            all_names = [name for kind in kinds for name in list_names(kind)]
+            return Annotated[str, Meta(extra_json_schema={"type": "string", "enum": all_names})]
 
 
 def list_names(kind: Any) -> list[Any]:  # noqa: ANN401 - a name or an `OpenEnum`

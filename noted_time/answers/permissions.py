@@ -123,14 +123,18 @@ class Grant:
         """
         if self.admin:
             return "administer"
-        read_clause = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
-        write_clause = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
-        writers_clause = (
-            f" as {' '.join(self.writers.patterns)}" if write_clause and self.is_bound() else ""
-        )
-        observe_clause = (
-            f"observe {' '.join(self.observe.patterns)}" if self.observe.patterns else ""
-        )
+        read_clause = ""
+        if self.read.patterns:
+            read_clause = f"read {' '.join(self.read.patterns)}"
+        write_clause = ""
+        if self.write.patterns:
+            write_clause = f"write {' '.join(self.write.patterns)}"
+        writers_clause = ""
+        if write_clause and self.is_bound():
+            writers_clause = f" as {' '.join(self.writers.patterns)}"
+        observe_clause = ""
+        if self.observe.patterns:
+            observe_clause = f"observe {' '.join(self.observe.patterns)}"
         return "; ".join(
             part for part in (read_clause, write_clause + writers_clause, observe_clause) if part
         )

@@ -56,8 +56,8 @@ def error_of(
     error_class = ERRORS_BY_CODE.get(code)
     if error_class is None:
         return _build_generic_error(status, problem)
-    known: Any = error_class
-    facts = convert_from_json(problem, _type_facts(known), str_keys=False)
+    class_with_facts: Any = error_class
+    facts = convert_from_json(problem, _type_facts(class_with_facts), str_keys=False)
     return error_class(**error_class.kind.arguments(facts))
 
 
@@ -70,7 +70,9 @@ def _type_facts(error_class: Any) -> Any:  # noqa: ANN401 - types
 
 
 def retry_after_s(header: str | None) -> float | None:
-    return float(header) if header and header.isascii() and header.isdigit() else None
+    if not (header and header.isascii() and header.isdigit()):
+        return None
+    return float(header)
 
 
 def _kind_of(problem: Mapping[str, Any]) -> str:
@@ -96,7 +98,9 @@ PROBLEM_CHARACTERS = 4000
 
 def _build_generic_error(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
     if status in NOT_ALLOWED:
-        remedy = AUTHENTICATION_REMEDY if status == UNAUTHENTICATED_STATUS else ""
+        remedy = ""
+        if status == UNAUTHENTICATED_STATUS:
+            remedy = AUTHENTICATION_REMEDY
         return NotAllowed(_describe_problem(status, problem) + remedy)
     if not str(problem.get("type", "")).startswith(PROBLEM_PREFIX):
         fact = f"status {status}, not from a noted-time controller"
@@ -109,4 +113,6 @@ def _describe_problem(status: int, problem: Mapping[str, Any]) -> str:
     facts = [
         str(problem[name])[:PROBLEM_CHARACTERS] for name in ("title", "detail") if problem.get(name)
     ]
-    return f"{status} {': '.join(facts)}" if facts else f"the answer had status {status}"
+    if facts:
+        return f"{status} {': '.join(facts)}"
+    return f"the answer had status {status}"

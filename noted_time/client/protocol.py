@@ -155,7 +155,9 @@ class Reply:
     def build_error(self, why: str = "") -> UnexpectedAnswer:
         kind = self.headers.get("content-type", "no type")
         location = self.headers.get("location")
-        target = f" to {location[:SHOWN_CHARACTERS]}" if location else ""
+        target = ""
+        if location:
+            target = f" to {location[:SHOWN_CHARACTERS]}"
         excerpt = f"{kind}{target}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
         facts = f"status {self.status}, {why and why + ': '}{excerpt}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
@@ -208,9 +210,10 @@ _EXPLANATIONS = (
 def build_unreachable(attempt: AddressedQuestion, error: Exception) -> Unreachable:
     place = attempt.url + attempt.question.path
     message = str(error) or type(error).__name__
-    explanation = (
-        message.partition("] ")[2].partition(" (_ssl")[0] if message.startswith("[") else message
-    )
+    if message.startswith("["):
+        explanation = message.partition("] ")[2].partition(" (_ssl")[0]
+    else:
+        explanation = message
     for marker, fact, remedy in _EXPLANATIONS:
         if marker in message:
             explanation = f"{fact or explanation.rstrip('.')}; {remedy}"

@@ -66,7 +66,9 @@ class Outage:
         self._logged.add(kind)
         if isinstance(error, UnexpectedAnswer):
             return f"{self._who}: retrying after an unexpected answer: {error}"
-        fact = "refused" if isinstance(error, Rejected) else "no response"
+        fact = "no response"
+        if isinstance(error, Rejected):
+            fact = "refused"
         return f"{self._who}: {fact}, retrying: {error}"
 
     def record_answer(self, *, now: float, asker: str = "") -> str | None:
@@ -89,5 +91,7 @@ def kind_of(error: NotedTimeError) -> str:
 
 
 def delay_s(backoff: Backoff, failures: int, error: NotedTimeError, chance: float) -> float:
-    floor_s = error.retry_after_s if isinstance(error, Unreachable) else None
+    floor_s = None
+    if isinstance(error, Unreachable):
+        floor_s = error.retry_after_s
     return backoff.delay_s(failures, chance=chance, retry_after_s=floor_s)

@@ -52,8 +52,12 @@ def build_performer(
 
     def perform(step: Any) -> Any:  # noqa: ANN401 - of each step
         if isinstance(step, Sleep):
-            return clocks.sleep(step.seconds) if sleep is None else sleep(step)
-        return step() if isinstance(step, partial) else ask(step)
+            if sleep is None:
+                return clocks.sleep(step.seconds)
+            return sleep(step)
+        if isinstance(step, partial):
+            return step()
+        return ask(step)
 
     return perform
 

@@ -31,7 +31,7 @@ def note_to_wire(note: Note) -> Json:
         ]
         wire["late_rows"] = late_rows[0] if len(late_rows) == 1 else late_rows
     if note.because:
-        wire["because"] = [_without_none(each) for each in wire["because"]]
+        wire["because"] = [_without_none(fact) for fact in wire["because"]]
     return wire
 
 

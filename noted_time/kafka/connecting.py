@@ -160,7 +160,10 @@ class Cluster:
         reason = f"no Kafka broker answers at {self.servers}"
         if code is not None:
             phrase = ERROR_PHRASES[code]
-            summary = f"Kafka at {self.servers} {phrase}" if phrase else reason
+            if phrase:
+                summary = f"Kafka at {self.servers} {phrase}"
+            else:
+                summary = reason
             return f"{summary}: {REASON_AFFIXES.sub('', self._errors[code].str())}"
         protocol = str(self.settings.get("security.protocol", "plaintext"))
         if BROKERS_DOWN in self._errors and protocol.lower().endswith("plaintext"):

@@ -70,35 +70,26 @@ class GroupOffsets:
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
         begins = topic.begins()
-        committed = self._fetch_committed()
+        committed_offsets = self._fetch_committed()
         look = topic.look()
         topic.check_leaders(look.unknown.union(look.ends.keys() - begins.keys()))
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
-        starts = find_lookup_starts(committed, begins, look.ends, cut)
+        starts = find_lookup_starts(committed_offsets, begins, look.ends, cut)
         is_whole = not self._may_be_compacted()
-        first_records = self._find_first_records(starts) if starts and is_whole else {}
-        if first_records:  # records deleted since were not read
-            begins_now = topic.begins()
-            first_records = {
-                partition: offset
-                for partition, offset in first_records.items()
-                if begins_now.get(partition, offset) <= starts[partition]
-            }
-        position = {**committed, **first_records}
+        position = dict(committed_offsets)
+        if starts and is_whole:
+            position.update(self._find_read_records(starts))
         needed_offsets = look.ends if cut is None else cut
         partitions_without_offset = sorted(
             partition
-            for partition in look.ends.keys() - committed.keys()
+            for partition in look.ends.keys() - committed_offsets.keys()
             if position.get(partition, 0) < needed_offsets.get(partition, 0)
         )
+        deleted_partitions = sorted(
+            partition for partition in committed_offsets if begins.get(partition)
+        )
+        remarks = [self._describe_beginning(deleted_partitions)]
         reader = f"group {self._group!r}"
-        deleted_partitions = sorted(partition for partition in committed if begins.get(partition))
-        remarks = [
-            f"records before {reader} began count as read, because Kafka does not keep where it "
-            "began"
-            + f", and so do the deleted records of partitions {deleted_partitions}"
-            * bool(deleted_partitions)
-        ]
         if partitions_without_offset:
             remarks.append(
                 f"{reader} has no offset of partitions {partitions_without_offset}, which count as "
@@ -110,6 +101,27 @@ class GroupOffsets:
                 f"removed records count as read, and records after a committed offset do not"
             )
         return ReadOffsets(position, reader, look.id, remarks=tuple(remarks))
+
+    def _describe_beginning(self, deleted_partitions: list[int]) -> str:
+        remark = (
+            f"records before group {self._group!r} began count as read, because Kafka does not "
+            "keep where it began"
+        )
+        if deleted_partitions:
+            remark += f", and so do the deleted records of partitions {deleted_partitions}"
+        return remark
+
+    def _find_read_records(self, starts: Mapping[int, int]) -> dict[int, int]:
+        """Return the first records at or after `starts`, except those deleted meanwhile."""
+        first_records = self._find_first_records(starts)
+        if not first_records:
+            return {}
+        begins_now = self._topic.begins()
+        read_records: dict[int, int] = {}
+        for partition, offset in first_records.items():
+            if begins_now.get(partition, offset) <= starts[partition]:
+                read_records[partition] = offset
+        return read_records
 
     def _may_be_compacted(self) -> bool:
         with suppress(Rejected):

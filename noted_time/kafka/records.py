@@ -6,7 +6,7 @@ import logging
 import time as clocks
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
@@ -38,6 +38,14 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 16 << 10,  # bounds the memory, as the next does
     "fetch.max.bytes": 8 << 20,
 }
+
+
+class TopicRecord(NamedTuple):
+    """A record, with its partition and offset."""
+
+    partition: int
+    offset: int
+    message: Message
 
 
 class TopicReader(Closing):
@@ -100,8 +108,8 @@ class TopicReader(Closing):
 
     def read(
         self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
-    ) -> Iterator[tuple[int, int, Message]]:
-        """Yield partition, offset and record up to these ends, for at most `for_s` seconds."""
+    ) -> Iterator[TopicRecord]:
+        """Yield the records up to these ends, for at most `for_s` seconds."""
         position = self.position
         deadline = clocks.monotonic() + for_s
         for ended_partition, end in ends.items():
@@ -118,7 +126,7 @@ class TopicReader(Closing):
                 if error is not None or partition is None or offset is None:
                     failure = self._skip_non_record(error, partition, offset) or failure
                 elif partition in position:
-                    yield partition, offset, message
+                    yield TopicRecord(partition, offset, message)
                     position[partition] = offset + 1
             if failure is not None:
                 name = self._topic.name

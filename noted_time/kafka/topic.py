@@ -117,12 +117,16 @@ class Topic:
         uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
-        high_stamps = self._list_offsets(partitions, LATEST_OFFSET, timeout_s) if high else {}
+        high_stamps = {}
+        if high:
+            high_stamps = self._list_offsets(partitions, LATEST_OFFSET, timeout_s)
         latest_stamps = self._list_offsets(
             high_stamps if high else partitions, LATEST_OFFSET, timeout_s, committed=committed
         )
         ends = _take_offsets(latest_stamps)
-        stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s) if newest else {}
+        stamps = {}
+        if newest:
+            stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s)
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written_stamps = {
@@ -240,7 +244,10 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        if committed:
+            level = IsolationLevel.READ_COMMITTED
+        else:
+            level = IsolationLevel.READ_UNCOMMITTED
         specs = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not specs:
             return {}

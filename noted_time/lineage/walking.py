@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -40,7 +41,9 @@ class Dataset(NamedTuple):
 
     def __str__(self) -> str:
         is_default = self.domain in {None, "", DEFAULT_DOMAIN}
-        return self.name if is_default else f"{self.name} ({self.domain})"
+        if is_default:
+            return self.name
+        return f"{self.name} ({self.domain})"
 
     @property
     def kind(self) -> str:
@@ -49,7 +52,9 @@ class Dataset(NamedTuple):
         scheme = find_scheme(self.name)
         if scheme is not None:
             return scheme.kind
-        return "group" if self.name.startswith("group:") else "checkpoint"
+        if self.name.startswith("group:"):
+            return "group"
+        return "checkpoint"
 
 
 class HopSource(Struct, frozen=True):
@@ -143,27 +148,32 @@ class Step(NamedTuple):
     def lag_ms(self) -> int:
         if self.hop.complete_to is None or self.circle:
             return -MIN_INT64
-        return 0 if self.limit is None else self.limit - self.hop.complete_to
+        if self.limit is None:
+            return 0
+        return self.limit - self.hop.complete_to
 
 
 def find_step(hops: Hops, hop: Hop) -> Step:
     """Return the step to the source that the hop has read least of.
 
-    Of several, it is the least complete one.
+    Of several, it is the least complete one. A time that is not known counts as the least.
     """
     limits: dict[HopSource, int | None] = {}
-    for hop_source in hop.sources:
-        complete_to = hops[hop_source.dataset].complete_to
-        limits[hop_source] = None if complete_to is None else complete_to - hop_source.delay_ms
+    for source in hop.sources:
+        complete_to = hops[source.dataset].complete_to
+        limits[source] = None if complete_to is None else complete_to - source.delay_ms
 
-    def rank(hop_source: HopSource) -> list[int]:
-        return [
-            MIN_INT64 if time is None else time
-            for time in (hop_source.taken_to, limits[hop_source])
-        ]
+    def rank(source: HopSource) -> tuple[int, int]:
+        return _or_least(source.taken_to), _or_least(limits[source])
 
-    source = min(limits, key=rank, default=None)
-    return Step(hop, source, hop.ahead_to if source is None else limits[source])
+    if not limits:
+        return Step(hop, None, hop.ahead_to)
+    least_source = min(limits, key=rank)
+    return Step(hop, least_source, limits[least_source])
+
+
+def _or_least(time: int | None) -> int:
+    return MIN_INT64 if time is None else time
 
 
 def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
@@ -180,23 +190,22 @@ def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     needed_time = time
     dataset = root
     while True:
-        step = steps[dataset] = find_step(hops, hops[dataset])
+        step = find_step(hops, hops[dataset])
+        steps[dataset] = step
         if step.source is None:
             break
         if step.source.dataset in steps:
             datasets = [*steps]
-            steps[dataset] = step._replace(
-                circle=(*datasets[datasets.index(step.source.dataset) :],)
-            )
+            circle = datasets[datasets.index(step.source.dataset) :]
+            steps[dataset] = step._replace(circle=tuple(circle))
             break
         if needed_time is not None:
-            if step.hop.complete_to is None or (
-                step.limit is not None and step.limit >= needed_time
-            ):
+            source_has_time = step.limit is not None and step.limit >= needed_time
+            if step.hop.complete_to is None or source_has_time:
                 return step
             needed_time += step.source.delay_ms
         dataset = step.source.dataset
     if time is not None:
         return steps[dataset]
-    widest_step = max(steps.values(), key=lambda step: step.lag_ms)
+    widest_step = max(steps.values(), key=attrgetter("lag_ms"))
     return widest_step if widest_step.lag_ms > 1 else None

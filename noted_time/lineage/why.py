@@ -41,45 +41,51 @@ class Why(Struct, frozen=True, dict=True):
     def culprit_step(self) -> Step | None:
         """The step that holds back the dataset, or `None`."""
         has_time = self.time is not None and self.is_complete
-        return None if has_time else find_culprit(self.hops, self.dataset, self.time)
+        if has_time:
+            return None
+        return find_culprit(self.hops, self.dataset, self.time)
 
     @property
     def culprit(self) -> Hop | None:
         """The hop that holds back the dataset, or `None`."""
-        return None if self.culprit_step is None or self.root.doubt else self.culprit_step.hop
+        if self.culprit_step is None or self.root.doubt:
+            return None
+        return self.culprit_step.hop
 
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         root = self.root
-        asked_time = "any time" if self.time is None else format_time(self.time)
         known_clause = f"{self.dataset} is complete to {format_time(root.complete_to)}"
+        asked_time = "any time" if self.time is None else format_time(self.time)
         unknown_clause = f"{self.dataset} is not known to be complete to {asked_time}"
         if root.doubt:
             return f"{unknown_clause}: {root.doubt}"
+        if self.culprit_step is None and self.time is None:
+            return f"{known_clause}, as far as its writers have noted{root.lack}"
         if self.culprit_step is None:
-            reason = ", as far as its writers have noted" if self.time is None else ""
-            return f"{known_clause}{reason}{root.lack}"
-        later_time = "a later time" if self.time is None else asked_time
-        clause = (
-            unknown_clause
-            if root.complete_to is None
-            else f"{known_clause} and not to {later_time}"
-        )
-        return f"{clause}, because {self._describe_cause(self.culprit_step)}"
+            return f"{known_clause}{root.lack}"
+        cause = self._describe_cause(self.culprit_step)
+        if root.complete_to is None:
+            return f"{unknown_clause}, because {cause}"
+        if self.time is None:
+            return f"{known_clause} and not to a later time, because {cause}"
+        return f"{known_clause} and not to {asked_time}, because {cause}"
 
     def _describe_cause(self, step: Step) -> str:
-        hop, source, _, circle = step
-        if circle:
-            names = " from ".join(str(dataset) for dataset in (*circle, circle[0]))
+        hop = step.hop
+        source = step.source
+        if step.circle:
+            names = " from ".join(str(dataset) for dataset in (*step.circle, step.circle[0]))
             return f"these are made from each other: {names}"
         if hop.why or source is None:
             return hop.why if hop.dataset == self.dataset else f"of {hop.dataset}: {hop.why}"
         if source.why:
             complete_to = format_time(self.hops[source.dataset].complete_to)
             return f"{source.why}: its sources are complete to {complete_to}"
-        reader = hop.dataset if hop.dataset.kind == "group" else f"the query of {hop.dataset}"
-        return f"{reader} is {step.lag}"
+        if hop.dataset.kind == "group":
+            return f"{hop.dataset} is {step.lag}"
+        return f"the query of {hop.dataset} is {step.lag}"
 
     @property
     def remedy(self) -> str:
@@ -95,14 +101,19 @@ class Why(Struct, frozen=True, dict=True):
     def lines(self) -> Iterator[str]:
         """Yield a line for each hop."""
         for hop in self.hops.values():
-            yield self._describe_hop(hop) + ("  <-- holds it back" if hop is self.culprit else "")
+            line = self._describe_hop(hop)
+            if hop is self.culprit:
+                line += "  <-- holds it back"
+            yield line
 
     def _describe_hop(self, hop: Hop) -> str:
         if hop.complete_to is None:
             return f"{hop.dataset} is not known to be complete: {hop.why}"
-        lag = "" if hop.why else find_step(self.hops, hop).lag
         clause = f"{hop.dataset} is complete to {format_time(hop.complete_to)}"
-        return f"{clause}{lag and f', {lag}'}{hop.lack}"
+        lag = find_step(self.hops, hop).lag
+        if lag and not hop.why:
+            clause += f", {lag}"
+        return f"{clause}{hop.lack}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer and the hops as JSON."""
@@ -126,9 +137,9 @@ class Why(Struct, frozen=True, dict=True):
         lines = ["digraph why {", "  rankdir=LR; node [shape=box];"]
         for hop in self.hops.values():
             name = json.dumps(str(hop.dataset))
-            color = ", color=red" * (hop is self.culprit)
             label = json.dumps(f"{hop.dataset}\n{format_time(hop.complete_to)}")
+            color = ", color=red" if hop is self.culprit else ""
             lines.append(f"  {name} [label={label}{color}];")
-            sources = (json.dumps(str(source.dataset)) for source in hop.sources)
-            lines += [f"  {source_name} -> {name};" for source_name in dict.fromkeys(sources)]
+            source_names = [json.dumps(str(source.dataset)) for source in hop.sources]
+            lines += [f"  {source_name} -> {name};" for source_name in dict.fromkeys(source_names)]
         return "\n".join([*lines, "}"])

@@ -141,7 +141,9 @@ def combine_flags(flags: Iterable[bool | None]) -> bool | None:
     known_flags = list(flags)
     if any(known_flags):
         return True
-    return None if None in known_flags or not known_flags else False
+    if None in known_flags or not known_flags:
+        return None
+    return False
 
 
 def _is_lagging(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:

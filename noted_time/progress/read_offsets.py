@@ -88,13 +88,13 @@ def find_lookup_starts(
                 f"partition {partition} ends at {end}, but offset {offset} is beyond that: the "
                 "topic was created again, or the offsets belong to another topic; reset them"
             )
-    offsets = {partition: committed_offsets.get(partition, 0) for partition in ends}
-    return {
-        each: offset
-        for each, offset in offsets.items()
-        if offset < (ends[each] if cut is None else min(ends[each], cut.get(each, 0)))
-        and offset >= begins.get(each, 0)
-    }
+    starts: dict[int, int] = {}
+    for partition, end in ends.items():
+        offset = committed_offsets.get(partition, 0)
+        needed_offset = end if cut is None else min(end, cut.get(partition, 0))
+        if begins.get(partition, 0) <= offset < needed_offset:
+            starts[partition] = offset
+    return starts
 
 
 def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -48,13 +48,12 @@ class SegmentTimes:
 
     def lag(self) -> Lag:
         """Return how far the position is behind the last mark."""
-        last = self._history.last_lower
-        if last is None:
+        last_lower = self._history.last_lower
+        if last_lower is None:
             return Lag(None, dict.fromkeys(self.lowers))
-        lags = {
-            segment: None if lower is None else last - lower
-            for segment, lower in self.lowers.items()
-        }
+        lags: dict[int, int | None] = {}
+        for segment, lower in self.lowers.items():
+            lags[segment] = None if lower is None else last_lower - lower
         return Lag(find_largest_lag(lags.values()), lags)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
@@ -92,4 +91,6 @@ class SegmentTimes:
 def find_largest_lag(lags: Collection[int | None]) -> int | None:
     """Return the largest lag of segments, 0 without segments; an unknown lag is the largest."""
     known_lags = [lag for lag in lags if lag is not None]
-    return max(known_lags, default=0) if len(known_lags) == len(lags) else None
+    if len(known_lags) != len(lags):
+        return None
+    return max(known_lags, default=0)

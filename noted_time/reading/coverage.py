@@ -102,21 +102,21 @@ class Coverage(Struct, frozen=True):
         return self.first_lower is not None and time < self.first_lower
 
     def _assess(self, missing_writers: Missing, late_writers: Late, *, is_before: bool) -> Gaps:
+        # a seal names some of the newcomers
+        names = {absence.writer for absence in missing_writers.writers}
         newcomers = self.newcomers
-        names = {
-            missing_writer.writer for missing_writer in missing_writers.writers
-        }  # a seal names some of the newcomers
         unnamed_newcomers = [
-            newcomer for newcomer in newcomers.writers if newcomer.writer not in names
+            absence for absence in newcomers.writers if absence.writer not in names
         ]
         named_twice = len(newcomers.writers) - len(unnamed_newcomers)
+        missing_is_known = missing_writers.is_known and newcomers.is_known and not is_before
         return Gaps(
             missing_writers=(*missing_writers.writers, *unnamed_newcomers)[:WRITERS_NAMED],
             missing_count=missing_writers.count + newcomers.count - named_twice,
-            missing_joined_later=missing_writers.joined_later
-            + newcomers.joined_later
-            - named_twice,
-            missing_is_known=missing_writers.is_known and newcomers.is_known and not is_before,
+            missing_joined_later=(
+                missing_writers.joined_later + newcomers.joined_later - named_twice
+            ),
+            missing_is_known=missing_is_known,
             late_writers=late_writers.writers,
             late_count=late_writers.count,
             late_is_known=late_writers.is_known,
@@ -147,7 +147,8 @@ class CountsByWriter:
         self._times = [time for _, time in marks]
         self._expected = dict.fromkeys(expected)
         self._unseen = dict(self._expected)
-        self._steps, self._expected_steps = ([0] * (len(marks) + 1) for _ in range(2))
+        self._steps = [0] * (len(marks) + 1)
+        self._expected_steps = [0] * (len(marks) + 1)
         self._names = _NameLists(len(marks))
         self._others = _NameLists(len(marks))
         self._members = 0
@@ -155,63 +156,70 @@ class CountsByWriter:
     def add(self, writer: str, spells: Spells, status: WriterStatus) -> None:
         self._members += 1
         self._unseen.pop(writer, None)
-        is_expected = writer in self._expected
         end = 0
-        for start, stop in sorted(map(self._range, spells)):
+        for start, stop in sorted(self._find_range(spell) for spell in spells):
             free_start = max(start, end)
-            if free_start < stop:
-                self._add_others(writer, spells, status, end, free_start)
-                for steps in (self._steps, *([self._expected_steps] if is_expected else ())):
-                    steps[free_start] += 1
-                    steps[stop] -= 1
-                self._names.add(free_start, stop, writer)
-                end = stop
+            if free_start >= stop:
+                continue
+            self._add_others(writer, spells, status, end, free_start)
+            self._steps[free_start] += 1
+            self._steps[stop] -= 1
+            if writer in self._expected:
+                self._expected_steps[free_start] += 1
+                self._expected_steps[stop] -= 1
+            self._names.add(free_start, stop, writer)
+            end = stop
         self._add_others(writer, spells, status, end, len(self._seqs))
 
-    def _range(self, spell: Spell) -> tuple[int, int]:
+    def _find_range(self, spell: Spell) -> tuple[int, int]:
         return bisect_left(self._seqs, spell.from_seq), bisect_right(self._times, spell.end)
 
     def _add_others(
         self, writer: str, spells: Spells, status: WriterStatus, start: int, stop: int
     ) -> None:
+        """Let the writer not vouch for the marks from `start` to `stop`."""
         is_expected = writer in self._expected
-        joined_index = bisect_left(self._seqs, spells[0].from_seq) if spells else len(self._seqs)
+        joined_index = len(self._seqs)
+        if spells:
+            joined_index = bisect_left(self._seqs, spells[0].from_seq)
         later_writer = NotVouching(writer, "joined_later", None, is_expected)
         self._others.add(start, min(stop, joined_index), later_writer)
         if joined_index < stop:
-            vouched_to = max(
-                (spell.to_time for spell in spells if spell.to_time is not None), default=None
-            )
-            self._others.add(
-                max(start, joined_index), stop, NotVouching(writer, status, vouched_to, is_expected)
-            )
+            vouched_to = _find_last_end(spells)
+            other_writer = NotVouching(writer, status, vouched_to, is_expected)
+            self._others.add(max(start, joined_index), stop, other_writer)
 
     def results(self, *, names_known: bool) -> list[VouchedBy]:
         unseen_writers = [
             NotVouching(writer, "unknown", None, is_expected=True) for writer in self._unseen
         ]
         member_count = self._members + len(unseen_writers)
-        results = []
-        counts = accumulate(self._steps)
-        expected_counts = accumulate(self._expected_steps)
+        results: list[VouchedBy] = []
         for names, other_writers, count, expected_count in zip(
-            self._names.lists, self._others.lists, counts, expected_counts, strict=False
+            self._names.lists,
+            self._others.lists,
+            accumulate(self._steps),
+            accumulate(self._expected_steps),
+            strict=False,
         ):
-            sorted_writers = sorted(
-                [*other_writers, *unseen_writers], key=lambda writer: not writer.is_expected
+            not_vouching = [*other_writers, *unseen_writers]
+            not_vouching.sort(key=lambda writer: not writer.is_expected)
+            vouching = VouchedBy(
+                count,
+                tuple(names),
+                len(self._expected),
+                expected_count,
+                tuple(not_vouching[:WRITERS_NAMED]),
+                member_count - count,
+                names_known,
             )
-            results.append(
-                VouchedBy(
-                    count,
-                    tuple(names),
-                    len(self._expected),
-                    expected_count,
-                    tuple(sorted_writers[:WRITERS_NAMED]),
-                    member_count - count,
-                    names_known,
-                )
-            )
+            results.append(vouching)
         return results
+
+
+def _find_last_end(spells: Spells) -> int | None:
+    ends = [spell.to_time for spell in spells if spell.to_time is not None]
+    return max(ends, default=None)
 
 
 class _NameLists:
@@ -258,28 +266,28 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
     (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
     seq = first_seq
-    unmet_writers = []
+    unmet_writers: list[NotVouching] = []
     for writer, (spells, status) in required_writers.items():
         counting_seqs = [spell.from_seq for spell in spells if time <= spell.end]
         if counting_seqs and min(counting_seqs) <= last_seq:
             seq = max(seq, min(counting_seqs))
-        else:
-            vouched_to = max(
-                (spell.to_time for spell in spells if spell.to_time is not None), default=None
-            )
-            ended_seqs = [spell.from_seq for spell in spells if spell.to_time is not None]
-            is_new = (
-                not ended_seqs or max(ended_seqs) < spells[0].from_seq
-            )  # it stated the only end
-            reason: WriterStatus = "joined_later" if is_new else "returned_later"
-            unmet_writers.append(
-                NotVouching(writer, reason if counting_seqs else status, vouched_to)
-            )
-    if missing_writers is not None:
-        seq, absences = missing_writers.find_seq_without(seq, last_seq, owes_rows)
-        reported_writers = {unmet_writer.writer for unmet_writer in unmet_writers}
-        for absence in absences:
-            if absence.writer not in reported_writers:
-                reason = "narrowed" if absence.reason == "narrowed" else "missing"
-                unmet_writers.append(NotVouching(absence.writer, reason, absence.last_time))
+            continue
+        reason = status
+        if counting_seqs:
+            reason = "joined_later" if _is_new(spells) else "returned_later"
+        unmet_writers.append(NotVouching(writer, reason, _find_last_end(spells)))
+    if missing_writers is None:
+        return seq, unmet_writers
+    seq, absences = missing_writers.find_seq_without(seq, last_seq, owes_rows)
+    reported_writers = {unmet_writer.writer for unmet_writer in unmet_writers}
+    for absence in absences:
+        if absence.writer not in reported_writers:
+            reason = "narrowed" if absence.reason == "narrowed" else "missing"
+            unmet_writers.append(NotVouching(absence.writer, reason, absence.last_time))
     return seq, unmet_writers
+
+
+def _is_new(spells: Spells) -> bool:
+    """Return whether no mark has ended a spell, except for one that the first note stated."""
+    ended_seqs = [spell.from_seq for spell in spells if spell.to_time is not None]
+    return not ended_seqs or max(ended_seqs) < spells[0].from_seq

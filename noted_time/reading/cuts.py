@@ -25,11 +25,11 @@ class _Moves(NamedTuple):
 
 
 class _Forms(NamedTuple):
-    """`moved` counts the moves in a column."""
+    """`move_counts` has the number of moves in each column."""
 
     columns: dict[int, array[int]]
     moves: dict[int, _Moves]
-    moved: dict[int, int]
+    move_counts: dict[int, int]
 
 
 class Cuts:
@@ -113,23 +113,24 @@ class Cuts:
         for segment in columns.keys() - position.keys():
             last = bisect_right(columns[segment], 0, 0, last + 1) - 1
         for segment in moves.keys() - position.keys():
-            last = min(last, self._within(moves[segment], 0, last + 1)[1] - 1)
+            _, first_above = self._within(moves[segment], 0, last + 1)
+            last = min(last, first_above - 1)
         return last
 
     def find_reached(self, position: Mapping[int, int], count: int) -> dict[int, int]:
         """Return the index of the last mark that the position reaches in each segment, or -1."""
         columns, moves, _ = self._forms
         last = count - 1
-        offset_of = position.get
-        reached_marks = {}
+        reached_marks: dict[int, int] = {}
         for segment, column in columns.items():
-            offset = offset_of(segment, 0)
-            is_last = column[last] <= offset
-            reached_marks[segment] = last if is_last else bisect_right(column, offset, 0, last) - 1
+            offset = position.get(segment, 0)
+            if column[last] <= offset:
+                reached_marks[segment] = last
+            else:
+                reached_marks[segment] = bisect_right(column, offset, 0, last) - 1
         for segment, segment_moves in moves.items():
-            reached_marks[segment] = min(
-                last, self._within(segment_moves, offset_of(segment, 0), count)[1] - 1
-            )
+            _, first_above = self._within(segment_moves, position.get(segment, 0), count)
+            reached_marks[segment] = min(last, first_above - 1)
         return reached_marks
 
     def at(self, index: int) -> dict[int, int]:
@@ -137,7 +138,10 @@ class Cuts:
         cut = {segment: column[index] for segment, column in columns.items() if column[index]}
         mark = self._dropped + index
         for segment, (move_marks, offsets) in moves.items():
-            move = len(move_marks) if move_marks[-1] <= mark else bisect_right(move_marks, mark)
+            if move_marks[-1] <= mark:
+                move = len(move_marks)
+            else:
+                move = bisect_right(move_marks, mark)
             if move and offsets[move - 1]:
                 cut[segment] = offsets[move - 1]
         return cut
@@ -204,49 +208,38 @@ class Cuts:
 
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
         """Return the indexes of the first marks at or above an offset, and above it."""
-        move_marks, offsets = moves
-        move = bisect_right(offsets, offset)
-        first_above = move_marks[move] - self._dropped if move < len(offsets) else count
+        move = bisect_right(moves.offsets, offset)
+        first_above = count
+        if move < len(moves.offsets):
+            first_above = max(0, moves.at[move] - self._dropped)
         if not offset:
-            return 0, max(0, first_above)
-        is_at = move and offsets[move - 1] == offset
-        return max(0, move_marks[move - 1] - self._dropped if is_at else first_above), max(
-            0, first_above
-        )
+            return 0, first_above
+        if move and moves.offsets[move - 1] == offset:
+            return max(0, moves.at[move - 1] - self._dropped), first_above
+        return first_above, first_above
 
     def _choose_forms(self, count: int) -> None:
-        columns, moves, move_counts = self._forms
+        """Give each segment the form for how often it moves."""
+        columns: dict[int, array[int]] = {}
+        move_counts: dict[int, int] = {}
+        rarely_moved: dict[int, _Moves] = {}
+        for segment, column in self._forms.columns.items():
+            move_count = self._forms.move_counts[segment]
+            if move_count * RARELY_EVERY < count:
+                rarely_moved[segment] = self._moves_of(column)
+            else:
+                columns[segment] = column
+                move_counts[segment] = move_count
+        moves: dict[int, _Moves] = {}
         least_moves = max(count / OFTEN_EVERY, CHOSEN_EVERY)
-        often_moved = [
-            segment
-            for segment, segment_moves in moves.items()
-            if len(segment_moves.at) >= least_moves
-        ]
-        rarely_moved = [
-            segment
-            for segment, move_count in move_counts.items()
-            if move_count * RARELY_EVERY < count
-        ]
-        if not often_moved and not rarely_moved:
-            return
-        columns = columns | {
-            segment: self._column_of(moves[segment], count) for segment in often_moved
-        }
-        moves = moves | {segment: self._moves_of(columns[segment]) for segment in rarely_moved}
-        move_counts = move_counts | {segment: len(moves[segment].at) for segment in often_moved}
-        self._forms = _Forms(
-            {segment: column for segment, column in columns.items() if segment not in rarely_moved},
-            {
-                segment: segment_moves
-                for segment, segment_moves in moves.items()
-                if segment not in often_moved
-            },
-            {
-                segment: move_count
-                for segment, move_count in move_counts.items()
-                if segment not in rarely_moved
-            },
-        )
+        for segment, segment_moves in self._forms.moves.items():
+            if len(segment_moves.at) >= least_moves:
+                columns[segment] = self._column_of(segment_moves, count)
+                move_counts[segment] = len(segment_moves.at)
+            else:
+                moves[segment] = segment_moves
+        if rarely_moved or len(moves) < len(self._forms.moves):
+            self._forms = _Forms(columns, moves | rarely_moved, move_counts)
 
     def _column_of(self, moves: _Moves, count: int) -> array[int]:
         column = array(INT64_CODE)

@@ -90,7 +90,9 @@ class MarkHistory:
     @property
     def last(self) -> Mark | None:
         """The last mark."""
-        return self._mark(self._count - 1) if self._count else None
+        if not self._count:
+            return None
+        return self._mark(self._count - 1)
 
     @property
     def first(self) -> Mark | None:
@@ -100,7 +102,9 @@ class MarkHistory:
     @property
     def last_lower(self) -> int | None:
         """The lower of the last mark."""
-        return self._lowers[self._count - 1] if self._count else None
+        if not self._count:
+            return None
+        return self._lowers[self._count - 1]
 
     def append(self, mark: Mark, last_writer: str | None = None) -> None:
         """Append the next mark, for which the watermark waited for `last_writer` last.
@@ -174,16 +178,13 @@ class MarkHistory:
         ({0: 0, 1: 10}, 0)
         """
         count = self._count
-        lowers = self._lowers
         if not count:
             return dict.fromkeys(position)
-        reached_indexes = self._cuts.find_reached(position, count)
-        times = {
-            segment: lowers[index] if index >= 0 else None
-            for segment, index in reached_indexes.items()
-        }
+        times: dict[int, int | None] = {}
+        for segment, index in self._cuts.find_reached(position, count).items():
+            times[segment] = self._lowers[index] if index >= 0 else None
         for segment in position.keys() - times.keys():
-            times[segment] = lowers[count - 1]
+            times[segment] = self._lowers[count - 1]
         return times
 
     def complete_to(self, time: int) -> Mark:
@@ -210,7 +211,9 @@ class MarkHistory:
         """The time above which the mark with all rows of a sealed stream answers, or `None`."""
         if not self.is_whole:
             return None
-        return self._lowers[self._count - 2] if self._count > 1 else MIN_INT64
+        if self._count > 1:
+            return self._lowers[self._count - 2]
+        return MIN_INT64
 
     def has_all_rows(self, seq: int) -> bool:
         """Whether the stream is sealed and this mark's cut has all of it."""
@@ -227,7 +230,9 @@ class MarkHistory:
 
         def upper(index: int) -> int:
             bound_index = bounds.rfind(1, 0, index + 1)
-            return uppers[bound_index] if bound_index >= 0 else MIN_INT64
+            if bound_index >= 0:
+                return uppers[bound_index]
+            return MIN_INT64
 
         bounded_range = range(bounds.rfind(1, 0, max(0, end)) + 1)
         index = bounds.rfind(1, 0, bisect_left(bounded_range, time, key=upper))
@@ -239,14 +244,18 @@ class MarkHistory:
         index = bisect_left(
             range(self._count), 1, key=lambda mark_index: reaches(get_cut(mark_index), position)
         )
-        return self._mark(index) if index < self._count else None
+        if index >= self._count:
+            return None
+        return self._mark(index)
 
     def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
         """Return the writers first excluded by the marks from `first_seq` to `last_seq`."""
-        first = bisect_left(self._excluding, first_seq)
-        last = bisect_right(self._excluding, last_seq)
-        names = (name for seq in self._excluding[first:last] for name in self._excluded[seq])
-        return tuple(dict.fromkeys(names))
+        start = bisect_left(self._excluding, first_seq)
+        stop = bisect_right(self._excluding, last_seq)
+        names: dict[str, None] = {}
+        for seq in self._excluding[start:stop]:
+            names.update(dict.fromkeys(self._excluded[seq]))
+        return tuple(names)
 
     def after(self, seq: int, limit: int) -> list[Mark]:
         """Return at most `limit` marks with a seq above `seq`, in order."""
@@ -341,8 +350,12 @@ class MarkHistory:
 
     def moved_at(self, segment: int) -> int | None:
         """Return when the last kept mark that moved a segment was written (Unix ms), or `None`."""
-        index = self._cuts.find_last_move(segment, self._count) if self._count else None
-        return None if index is None else self._written[index]
+        index = None
+        if self._count:
+            index = self._cuts.find_last_move(segment, self._count)
+        if index is None:
+            return None
+        return self._written[index]
 
     def _keep_exclusions(self, whole_history: MarkHistory) -> None:
         first = self.first_seq

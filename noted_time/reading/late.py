@@ -65,7 +65,10 @@ class LateReports:
 
         A correction replaces the writer's reports without a least time.
         """
-        changed_places = self.drop_without_least(report.writer) if is_correction else set()
+        if is_correction:
+            changed_places = self.drop_without_least(report.writer)
+        else:
+            changed_places = set()
         changed_places.add(self._put(report))
         if len(self) > limit:
             changed_places |= self._merge(limit * 3 // 4)
@@ -76,14 +79,11 @@ class LateReports:
 
     def forget_before(self, before_served_ms: int) -> Iterable[LatePlace]:
         """Delete the reports that were received before this moment of the service clock."""
-        dated_reports = ((report, report.seen_served_ms) for report in self)
-        return self._forget(
-            [
-                report
-                for report, seen_served_ms in dated_reports
-                if seen_served_ms is not None and seen_served_ms < before_served_ms
-            ]
-        )
+        old_reports: list[LateReport] = []
+        for report in self:
+            if report.seen_served_ms is not None and report.seen_served_ms < before_served_ms:
+                old_reports.append(report)
+        return self._forget(old_reports)
 
     def since(self, since_served_ms: int) -> LateReports:
         """Return the reports with a least time that were seen since a service moment.
@@ -116,9 +116,11 @@ class LateReports:
         return place
 
     def drop_without_least(self, writer: str) -> set[LatePlace]:
-        places = {
-            report.place for report in self if report.writer == writer and report.min_time is None
-        }
+        """Delete the writer's reports without a least time, and return their places."""
+        places: set[LatePlace] = set()
+        for report in self:
+            if report.writer == writer and report.min_time is None:
+                places.add(report.place)
         for place in places:
             del self._reports[place]
         return places
@@ -130,9 +132,10 @@ class LateReports:
             del self._reports[report.place]
             self.known_from = max(self.known_from, min(report.max_time, MAX_INT64 - 1) + 1)
             # if the moment is not known, no changes before the deletion are
-            seen_served_ms = (
-                MAX_INT64 - 1 if report.seen_served_ms is None else report.seen_served_ms
-            )
+            if report.seen_served_ms is None:
+                seen_served_ms = MAX_INT64 - 1
+            else:
+                seen_served_ms = report.seen_served_ms
             self.seen_from_served_ms = max(self.seen_from_served_ms, seen_served_ms + 1)
         return places
 

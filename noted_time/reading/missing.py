@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
+from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -21,6 +22,17 @@ NOT_KNOWN = MIN_INT64  # less than each time that a writer may note, and than ea
 
 MAY_HAVE_BEEN_MEMBER: Sequence[bool | UnsetType] = UNSET, False, True
 """The values of the field, by their number in a column."""
+
+
+class MissingSpan(NamedTuple):
+    """An absence, and the first and the last mark that lacks the writer.
+
+    `last_seq` is `None` if the absence has not ended.
+    """
+
+    absence: Absence
+    first_seq: int
+    last_seq: int | None
 
 
 class MissingWriters:
@@ -116,8 +128,7 @@ class MissingWriters:
         The ledger's entry was appended at `appended_at` (service clock), or is deleted with `None`.
         """
         if absence.writer not in self._open:
-            opened_at = NOT_KNOWN if appended_at is None else appended_at
-            row = self._table.add(absence, _find_start(absence), seq, opened_at)
+            row = self._table.add(absence, _find_start(absence), seq, _to_number(appended_at))
             self._open[absence.writer] = row
 
     def begin_outlived(self, absence: Absence, seq: int) -> None:
@@ -262,16 +273,14 @@ class MissingWriters:
         self._open = {names.setdefault(name, name): row for name, row in open_rows}
         self._table.share_names(names)
 
-    def list_absences(self) -> Iterator[tuple[Absence, int, int | None]]:
-        """Yield each absence, and the first and the last mark that lacks the writer.
-
-        The last mark is `None` if the absence has not ended.
-        """
+    def list_absences(self) -> Iterator[MissingSpan]:
+        """Yield each absence with the marks that lack the writer."""
         table = self._table
         for row in self._ended:
-            yield table.build_absence(row), table.first_seqs[row], table.last_seqs[row]
+            absence = table.build_absence(row)
+            yield MissingSpan(absence, table.first_seqs[row], table.last_seqs[row])
         for row in self._open.values():
-            yield table.build_absence(row), table.first_seqs[row], None
+            yield MissingSpan(table.build_absence(row), table.first_seqs[row], None)
 
     def list_first_seqs(self) -> Iterator[tuple[str, int]]:
         """Yield each missing member, and the first mark without it."""
@@ -413,8 +422,6 @@ class _IntervalTable:
             self._add_free_rows()
         row = self._free_rows.pop()
         reason = absence.reason
-        began_at = absence.began_at
-        last_time = absence.last_time
         self.writers[row] = absence.writer
         # a string for each reason, not for each interval
         self.reasons[row] = self._reason_by_name.setdefault(reason, reason)
@@ -422,8 +429,8 @@ class _IntervalTable:
         self.starts[row] = self.ends[row] = start
         self.first_seqs[row] = self.last_seqs[row] = first_seq
         self.opened_at[row] = opened_at
-        self._began_at[row] = NOT_KNOWN if began_at is None else began_at
-        self._last_times[row] = NOT_KNOWN if last_time is None else last_time
+        self._began_at[row] = _to_number(absence.began_at)
+        self._last_times[row] = _to_number(absence.last_time)
         self._may_have_been_member[row] = MAY_HAVE_BEEN_MEMBER.index(absence.may_have_been_member)
         return row
 
@@ -456,13 +463,11 @@ class _IntervalTable:
         self.writers = [names.setdefault(name, name) for name in self.writers]
 
     def build_absence(self, row: int) -> Absence:
-        began_at = self._began_at[row]
-        last_time = self._last_times[row]
         return Absence(
             self.writers[row],
             self.reasons[row],
-            None if began_at == NOT_KNOWN else began_at,
-            None if last_time == NOT_KNOWN else last_time,
+            _from_number(self._began_at[row]),
+            _from_number(self._last_times[row]),
             may_have_been_member=MAY_HAVE_BEEN_MEMBER[self._may_have_been_member[row]],
         )
 
@@ -488,6 +493,16 @@ class _IntervalTable:
         self._free_rows.extend(range(length + count - 1, length - 1, -1))
 
 
+def _to_number(time: int | None) -> int:
+    return NOT_KNOWN if time is None else time
+
+
+def _from_number(number: int) -> int | None:
+    return None if number == NOT_KNOWN else number
+
+
 def _find_start(absence: Absence) -> int:
     start = absence.from_time
-    return start if isinstance(start, int) else MIN_INT64
+    if isinstance(start, int):
+        return start
+    return MIN_INT64

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -50,7 +49,9 @@ class RelayQueue:
         self._seen: dict[int, int] = {}
 
     def newest(self, domain: str) -> Mark | None:
-        return self.waiting[domain][-1] if self.waiting[domain] else self.last.get(domain)
+        if self.waiting[domain]:
+            return self.waiting[domain][-1]
+        return self.last.get(domain)
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
         self._ends = ends
@@ -64,21 +65,22 @@ class RelayQueue:
             self.waiting[domain][-1:] = [replace(newest, final=True)]
 
     def is_waiting(self, domain: str, mark: Mark) -> bool:
-        waiting_mark = next(
-            (queued_mark for queued_mark in self.waiting[domain] if queued_mark.seq >= mark.seq),
-            None,
-        )
-        return (
-            waiting_mark is not None
-            and waiting_mark.seq == mark.seq
-            and not describe_difference(mark, waiting_mark)
-        )
+        """Return whether the first waiting mark of this seq or later equals the mark."""
+        for waiting_mark in self.waiting[domain]:
+            if waiting_mark.seq == mark.seq:
+                return not describe_difference(mark, waiting_mark)
+            if waiting_mark.seq > mark.seq:
+                return False
+        return False
 
     def record_written(self, domain: str, mark: Mark) -> None:
         """The writer of the record has waited for new segments."""
         mark_before = self.last.get(domain, mark)
         self.last[domain] = mark
-        waiting_marks = self.waiting[domain] if mark_before.seq <= mark.seq else []
+        if mark_before.seq <= mark.seq:
+            waiting_marks = self.waiting[domain]
+        else:
+            waiting_marks = []
         self.waiting[domain] = [
             waiting_mark for waiting_mark in waiting_marks if waiting_mark.seq > mark.seq
         ]
@@ -87,20 +89,21 @@ class RelayQueue:
         )
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
+        """Return the marks that may be written now, each with its domain."""
         seen_before_ms = now_ms - self._new_segment_ms
+        due_marks: list[tuple[str, Mark]] = []
+        for domain, marks in self.waiting.items():
+            for mark in marks:
+                if not self._is_ready(mark, seen_before_ms):
+                    break
+                due_marks.append((domain, mark))
+        return due_marks
 
-        def is_ready(mark: Mark) -> bool:
-            cut = mark.cut.offsets.items()
-            return not self.find_lacking(mark) and all(
-                self._seen[segment] <= seen_before_ms for segment, offset in cut if offset
-            )
-
-        waiting_by_domain = self.waiting.items()
-        return [
-            (domain, mark)
-            for domain, marks in waiting_by_domain
-            for mark in takewhile(is_ready, marks)
-        ]
+    def _is_ready(self, mark: Mark, seen_before_ms: int) -> bool:
+        if self.find_lacking(mark):
+            return False
+        segments = [segment for segment, offset in mark.cut.offsets.items() if offset]
+        return all(self._seen[segment] <= seen_before_ms for segment in segments)
 
     def find_lacking(self, mark: Mark) -> list[SegmentWaited]:
         return find_missing_offsets(self._ends, mark.cut.offsets)
@@ -117,27 +120,20 @@ def describe_difference(written_mark: Mark, kept_mark: Mark) -> str:
     ''
     """
     is_same = written_mark.seq == kept_mark.seq
-    if (
-        (written_mark.lower != kept_mark.lower)
-        if is_same
-        else (written_mark.lower >= kept_mark.lower)
-    ):
-        bound = f"{kept_mark.lower}" if is_same else f"below {kept_mark.lower}"
-        return f"the lower {written_mark.lower} there, and {bound} at the controller"
+    if is_same and written_mark.lower != kept_mark.lower:
+        return f"the lower {written_mark.lower} there, and {kept_mark.lower} at the controller"
+    if not is_same and written_mark.lower >= kept_mark.lower:
+        return (
+            f"the lower {written_mark.lower} there, and below {kept_mark.lower} at the controller"
+        )
     written_offsets = written_mark.cut.offsets
     kept_offsets = kept_mark.cut.offsets
-    differing_segments = {
-        segment.segment for segment in find_missing_offsets(kept_offsets, written_offsets)
-    }
+    differences = find_missing_offsets(kept_offsets, written_offsets)
     if is_same:
-        differing_segments |= {
-            segment.segment for segment in find_missing_offsets(written_offsets, kept_offsets)
-        }
-    if not differing_segments:
+        differences += find_missing_offsets(written_offsets, kept_offsets)
+    if not differences:
         return ""
-    shown_segments = sorted(differing_segments)[:SEGMENTS_SHOWN]
-    cuts = [
-        {segment: cut.get(segment, 0) for segment in shown_segments}
-        for cut in (written_offsets, kept_offsets)
-    ]
-    return f"{cuts[0]} of its cut there, and {cuts[1]} at the controller"
+    segments = sorted({difference.segment for difference in differences})[:SEGMENTS_SHOWN]
+    written_cut = {segment: written_offsets.get(segment, 0) for segment in segments}
+    kept_cut = {segment: kept_offsets.get(segment, 0) for segment in segments}
+    return f"{written_cut} of its cut there, and {kept_cut} at the controller"

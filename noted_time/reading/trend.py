@@ -91,11 +91,14 @@ class Trend(NamedTuple):
     def lags(self, moments: Sequence[int]) -> list[int | None]:
         """Return how far the lower, if any and in Unix ms, was behind the clock at each moment."""
         runs = [*self._runs()]
-        lowers = [self._lower_before(moment + 1, runs) for moment in moments]
-        return [
-            moment - lower if lower is not None and lower in UNIX_MS else None
-            for moment, lower in zip(moments, lowers, strict=True)
-        ]
+        lags: list[int | None] = []
+        for moment in moments:
+            lower = self._lower_before(moment + 1, runs)
+            if lower is not None and lower in UNIX_MS:
+                lags.append(moment - lower)
+            else:
+                lags.append(None)
+        return lags
 
     def _lower_before(self, wall_ms: int, runs: Sequence[Run]) -> int | None:
         for run_start, run_stop in reversed(runs):
@@ -105,15 +108,20 @@ class Trend(NamedTuple):
         return None
 
     def _runs(self) -> Iterator[Run]:
-        step_indexes = (seq - self.first_seq for seq in self.stepped_back)
-        return pairwise(
-            [0, *(index for index in step_indexes if 0 < index < self.marks), self.marks]
-        )
+        borders = [0]
+        for seq in self.stepped_back:
+            index = seq - self.first_seq
+            if 0 < index < self.marks:
+                borders.append(index)
+        return pairwise([*borders, self.marks])
 
     def _point(self, runs: Sequence[Run]) -> Point:
         last = runs[-1][1] - 1
-        lags = [lag for run in runs if (lag := self._largest_lag(*run)) is not None]
-        excluding = [seqs for run in runs for seqs in self._excluding(*run)]
+        lags: list[int] = []
+        excluding: list[int] = []
+        for run_start, run_stop in runs:
+            lags += self._list_largest_lags(run_start, run_stop)
+            excluding += self._excluding(run_start, run_stop)
         return Point(
             at=self.written[last],
             seq=self.first_seq + last,
@@ -126,18 +134,14 @@ class Trend(NamedTuple):
             excluded_marks=len(excluding),
         )
 
-    def _largest_lag(self, run_start: int, run_stop: int) -> int | None:
+    def _list_largest_lags(self, run_start: int, run_stop: int) -> Iterator[int]:
+        """Yield the largest lag of each part of a run whose lowers are in Unix ms."""
         lowers = self.lowers
         run_start = max(run_start, bisect_left(lowers, UNIX_MS.start, 0, self.marks) + 1)
         run_stop = min(run_stop, bisect_left(lowers, UNIX_MS.stop, 0, self.marks) + 1)
-        return max(
-            (
-                max(map(sub, self.written[start:stop], lowers[start - 1 : stop - 1]))
-                for start in range(run_start, run_stop, MARKS_AT_ONCE)
-                for stop in (min(start + MARKS_AT_ONCE, run_stop),)
-            ),
-            default=None,
-        )
+        for start in range(run_start, run_stop, MARKS_AT_ONCE):
+            stop = min(start + MARKS_AT_ONCE, run_stop)
+            yield max(map(sub, self.written[start:stop], lowers[start - 1 : stop - 1]))
 
     def _excluding(self, run_start: int, run_stop: int) -> array[int]:
         seqs = self.excluding
@@ -145,12 +149,9 @@ class Trend(NamedTuple):
         return seqs[start : bisect_left(seqs, self.first_seq + run_stop, start)]
 
     def _name_excluded(self, seqs: Iterable[int]) -> tuple[str, ...]:
-        all_names = (
-            name for seq in islice(seqs, MARKS_SEARCHED) for name in self.excluded.get(seq, ())
-        )
         names: dict[str, None] = {}
-        for name in all_names:
-            names[name] = None
-            if len(names) == NAMES_PER_POINT:
+        for seq in islice(seqs, MARKS_SEARCHED):
+            names.update(dict.fromkeys(self.excluded.get(seq, ())))
+            if len(names) >= NAMES_PER_POINT:
                 break
-        return tuple(names)
+        return tuple(islice(names, NAMES_PER_POINT))

@@ -1,4 +1,4 @@
-"""Finds from when on a reader has all rows of a log whose first rows were deleted."""
+"""Finds since when a reader has every row of a log whose first rows were deleted."""
 
 from __future__ import annotations
 

@@ -129,7 +129,9 @@ class Tiling(Struct, frozen=True):
     def first_start(self, after: int) -> int:
         """Return the start of the window that contains a time, or of the first window."""
         start = self.start_of(max(after, LEAST_TIME))
-        return self.end_of(start) if start < LEAST_TIME else start
+        if start >= LEAST_TIME:
+            return start
+        return self.end_of(start)
 
     def _floor(self, time: int) -> int:
         return floor_time(time, self.size_ms, self.zone, self.origin)
@@ -149,11 +151,11 @@ def _find_disorders(tiling: Tiling, first_year: int, last_year: int) -> tuple[Cl
 def _find_nearest_size(tiling: Tiling, start: int, end: int) -> int:
     """Return the common size next to the size of a tiling that all changes of the clock allow."""
     changes = [*list_clock_changes(tiling.zone, start, end)]
-    sizes = (
-        size
-        for size in COMMON_SIZES_MS
-        if not any(has_disorder(change, size, tiling.origin) for change in changes)
-    )
+
+    def is_allowed(size: int) -> bool:
+        return not any(has_disorder(change, size, tiling.origin) for change in changes)
+
+    sizes = [size for size in COMMON_SIZES_MS if is_allowed(size)]
     return min(sizes, key=lambda size: abs(size - tiling.size_ms))
 
 
@@ -221,7 +223,10 @@ def find_complete_windows(
         return iter(())
     if after is None:
         first_lower = None if coverage is None else coverage.first_lower
-        after = first_mark.lower if first_lower is None else first_lower
+        if first_lower is None:
+            after = first_mark.lower
+        else:
+            after = first_lower
     borders = [tiling.first_start(after)]
     tiling.check_order(borders[0], max(after, last_mark.lower))
     while len(borders) <= limit:
@@ -263,23 +268,27 @@ def find_changed_windows(
     last_mark = history.last
     if first_mark is None or last_mark is None:
         return iter(())
-    tiling.check_order(
-        tiling.start_of(first_mark.lower if after is None else after), last_mark.lower
-    )
+    checked_from = first_mark.lower if after is None else after
+    tiling.check_order(tiling.start_of(checked_from), last_mark.lower)
     coverage = replace(coverage, late_reports=coverage.late_reports.since(since_served_ms))
     earliest = LEAST_TIME if after is None else tiling.first_start(after)
-    changed_windows = (
-        (borders, gaps)
-        for borders in _find_changed(history, coverage.late_reports, tiling, earliest)
-        for gaps in coverage.assess_windows(borders, history.whole_from)
-    )
-    return _build_windows(history, tiling, changed_windows, coverage)
+
+    def assess_changed() -> Iterator[tuple[tuple[int, int], Gaps]]:
+        for borders in _find_changed(history, coverage.late_reports, tiling, earliest):
+            for gaps in coverage.assess_windows(borders, history.whole_from):
+                yield borders, gaps
+
+    return _build_windows(history, tiling, assess_changed(), coverage)
 
 
 def _is_complete(history: MarkHistory, start: int, end: int) -> bool:
     """Return whether a window is complete. The last of a sealed stream contains its last lower."""
     lower = history.last_lower
-    return lower is not None and (start < lower if history.is_whole else end <= lower)
+    if lower is None:
+        return False
+    if history.is_whole:
+        return start < lower
+    return end <= lower
 
 
 def _find_changed(

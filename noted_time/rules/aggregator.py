@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -64,6 +65,14 @@ SEALED_REFUSAL = Refused("sealed")
 DomainReport = tuple[str, LateReport]
 
 MEMBERS_EXAMINED = 10_000
+
+
+class ChangedMembership(NamedTuple):
+    """A membership to store in a domain, `None` if it needs no row; `seq` is of the last mark."""
+
+    domain: str
+    membership: Membership | None
+    seq: int
 
 
 class Aggregator:
@@ -132,8 +141,11 @@ class Aggregator:
     @property
     def forgotten_lowers(self) -> dict[str, int]:
         """The last lower of each domain when a member was last forgotten."""
-        lowers = {domain.name: domain.roster.forgotten_lower for domain in self.domains}
-        return {name: lower for name, lower in lowers.items() if lower is not None}
+        lowers: dict[str, int] = {}
+        for domain in self.domains:
+            if domain.roster.forgotten_lower is not None:
+                lowers[domain.name] = domain.roster.forgotten_lower
+        return lowers
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
         """Accept the note, or return why it is refused, without a change."""
@@ -162,38 +174,22 @@ class Aggregator:
     def report_late(
         self, note: Note, noted_at: int, *, is_repeat: bool = False
     ) -> list[DomainReport]:
-        """Return the late rows that an accepted note reports, and those that it leaves unreported.
+        """Return the late rows that an accepted note reports or leaves unreported.
 
         It was accepted at `noted_at` (Unix ms).
 
         Without a largest time, rows may have any time below the lower. Rows of a repeated request
         (`is_repeat`) are not counted.
         """
-        noted_domain = self.domains[self._note_checks.find_domain(note)]
-        reports = list[DomainReport]()
-        for late_rows in () if is_repeat else list_reports(note.late_rows):
-            max_time = max(
-                late_rows.min_time,
-                noted_domain.lower - 1 if late_rows.max_time is None else late_rows.max_time,
-            )
-            self.member(note.writer).report_late(
-                noted_domain.name, LateRows(late_rows.rows, late_rows.min_time, max_time)
-            )
-            noted_domain.late_rows += late_rows.rows
-            lateness = max(0, noted_domain.lower - late_rows.min_time) if noted_domain.last else 0
-            late_report = LateReport(
-                note.writer,
-                late_rows.rows,
-                late_rows.min_time,
-                max_time,
-                noted_at,
-                noted_at,
-                lateness,
-            )
-            reports.append((noted_domain.name, late_report))
+        reports: list[DomainReport] = []
+        if not is_repeat:
+            reports += self._report_late_rows(note, noted_at)
         for domain, least_time in self.domains.latecomers:
-            max_time = domain.lower - 1 if least_time is None else max(least_time, domain.lower - 1)
-            lateness = 0 if least_time is None else max(0, domain.lower - least_time)
+            max_time = domain.lower - 1
+            lateness = 0
+            if least_time is not None:
+                max_time = max(least_time, max_time)
+                lateness = max(0, domain.lower - least_time)
             late_report = LateReport(
                 note.writer,
                 0,
@@ -208,32 +204,58 @@ class Aggregator:
         self.domains.latecomers.clear()
         return reports
 
+    def _report_late_rows(self, note: Note, noted_at: int) -> Iterator[DomainReport]:
+        domain = self.domains[self._note_checks.find_domain(note)]
+        for late_rows in list_reports(note.late_rows):
+            max_time = late_rows.max_time
+            if max_time is None:
+                max_time = domain.lower - 1
+            max_time = max(late_rows.min_time, max_time)
+            whole_rows = LateRows(late_rows.rows, late_rows.min_time, max_time)
+            self.member(note.writer).report_late(domain.name, whole_rows)
+            domain.late_rows += late_rows.rows
+            lateness = 0
+            if domain.last:
+                lateness = max(0, domain.lower - late_rows.min_time)
+            late_report = LateReport(
+                note.writer,
+                late_rows.rows,
+                late_rows.min_time,
+                max_time,
+                noted_at,
+                noted_at,
+                lateness,
+            )
+            yield domain.name, late_report
+
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
         member = self.member(note.writer)
         numbers = self.domains.numbers
         number = numbers[self._note_checks.find_domain(note)]
         lower = self._accepted[number].lower
-        track = member.track(number)
-        membership = track.membership
+        membership = member.track(number).membership
         exclusion = membership.exclusion
         is_in_mark = membership.reported is not None or membership.status == "returned_below"
         if exclusion and exclusion.reason == "timed_out" and not is_in_mark:
             exclusion = None  # no mark has excluded it yet
         if exclusion:
             exclusion = replace(exclusion, lower=lower)
-        lost_sessions = member.session.lost if note.takes_over and note.session else ()
-        answer = Accepted(
-            lower, exclusion, took_over=tuple(session.id for session in lost_sessions) or None
-        )
+        lost_ids: tuple[str, ...] = ()
+        if note.takes_over and note.session:
+            lost_ids = tuple(session.id for session in member.session.lost)
+        answer = Accepted(lower, exclusion, took_over=lost_ids or None)
         if note.state != "live" or note.time is not None:
             return answer
         timeout_ms = member.terms.timeout_ms or self.settings.writer_timeout_ms
         if not member.position:
             return replace(answer, timeout_ms=timeout_ms)
-        times = {name: member.track(number).time for name, number in numbers.items()}
-        noted_times = {name: time for name, time in times.items() if time > BEFORE_ALL_TIME}
-        return replace(answer, position=member.position, times=noted_times, timeout_ms=timeout_ms)
+        times: dict[str, int] = {}
+        for name, number in numbers.items():
+            time = member.track(number).time
+            if time > BEFORE_ALL_TIME:
+                times[name] = time
+        return replace(answer, position=member.position, times=times, timeout_ms=timeout_ms)
 
     def next_timeout(self) -> int | None:
         """Return the earliest moment when a writer may time out (service clock), or `None`."""
@@ -261,7 +283,9 @@ class Aggregator:
         """
         domain_state = self.domains[domain]
         step = domain_state.next_step()
-        return None if step is None else domain_state.name_some(step, count)
+        if step is None:
+            return None
+        return domain_state.name_some(step, count)
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow; return the new mark, if any."""
@@ -309,10 +333,11 @@ class Aggregator:
 
     def find_writer_of(self, segment: int, offset: int) -> str | None:
         """Return an early member that noted the segment up to this offset, or `None`."""
-        writer = self.domains.segment_writers.writer(segment)
-        for member in chain(
-            (writer,) if writer else (), islice(self._members.values(), MEMBERS_EXAMINED)
-        ):
+        members: Iterator[Member] = islice(self._members.values(), MEMBERS_EXAMINED)
+        segment_writer = self.domains.segment_writers.writer(segment)
+        if segment_writer is not None:
+            members = chain((segment_writer,), members)
+        for member in members:
             if member.writer and member.position.get(segment, 0) >= offset:
                 return member.writer
         return None
@@ -352,11 +377,10 @@ class Aggregator:
         for writer in writers:
             domain_state.roster.postpone_again(self.member(writer).track(number))
 
-    def take_changed_memberships(self, writer: str) -> Iterator[tuple[str, Membership | None, int]]:
+    def take_changed_memberships(self, writer: str) -> Iterator[ChangedMembership]:
         """Yield each domain where the database has another membership of the writer.
 
-        One that needs no row is `None`. The number is the seq of the last mark. The caller has to
-        store them all.
+        The caller has to store them all.
         """
         member = self.member(writer)
         for domain, track in self.domains.list_tracks(member):
@@ -366,7 +390,7 @@ class Aggregator:
                 continue
             row = domain.roster.find_row(track)
             if row != track.stored:
-                yield domain.name, row, domain.last.seq if domain.last else 0
+                yield ChangedMembership(domain.name, row, domain.roster.last_seq)
                 track.stored = row
                 domain.roster.postponed.pop(writer, None)
 
@@ -559,4 +583,4 @@ def _end_suspension(terms: Terms) -> Terms:
 
 
 def _build_accepted(domain: Domain) -> Accepted:
-    return Accepted(domain.last.lower if domain.last else None)
+    return Accepted(domain.roster.last_lower)

@@ -39,7 +39,9 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
         return step
     waited_for = domain.find_holding_back()
     if not waited_for:
-        return Sealed() if domain.roster.is_sealed else Quiet()
+        if domain.roster.is_sealed:
+            return Sealed()
+        return Quiet()
     first_tracks = islice(waited_for.values(), HOLDING_BACK_NAMED)
     longest_tracks = sorted(
         first_tracks, key=lambda track: (track.waiting_served_ms, track.member.writer)
@@ -79,19 +81,12 @@ def _foresee(
     timeout_ms = domains.settings.writer_timeout_ms
     if len(waited_for) > EXCLUSIONS_FORESEEN:
         return None
-
-    def find_timeout(track: Track) -> int:
-        waiting_tracks = (track for track in track.member.tracks if track.is_waited_for)
-        return min(
-            waiting_track.times_out_served_ms(timeout_ms) for waiting_track in waiting_tracks
-        )
-
-    served_ms = max(map(find_timeout, waited_for.values()))
+    served_ms = max(_find_timeout(track, timeout_ms) for track in waited_for.values())
     excluded_writers = dict.fromkeys(waited_for)
-    checks = count()
     for writer, track in domain.returned_below.items():
-        if find_timeout(track) <= served_ms:
+        if _find_timeout(track, timeout_ms) <= served_ms:
             excluded_writers[writer] = None
+    checks = count()
 
     def times_out(track: Track) -> bool:
         is_excluded = (
@@ -100,14 +95,19 @@ def _foresee(
         )
         return is_excluded and next(checks) < 2 * EXCLUSIONS_FORESEEN
 
-    excluded_writers |= dict.fromkeys(
-        track.member.writer for track in domain.next_to_exclude(times_out)
-    )
+    for track in domain.next_to_exclude(times_out):
+        excluded_writers[track.member.writer] = None
     step = domain.next_step_excluding(excluded_writers.keys())
     if step is None or len(excluded_writers) > EXCLUSIONS_FORESEEN:
         return None
     names = tuple(islice(excluded_writers, EXCLUSIONS_NAMED))
     return ForeseenAdvance(served_ms, step.lower, names, len(excluded_writers))
+
+
+def _find_timeout(track: Track, timeout_ms: int) -> int:
+    """Return when the first domain that waits for the member would exclude it."""
+    waiting_tracks = [track for track in track.member.tracks if track.is_waited_for]
+    return min(track.times_out_served_ms(timeout_ms) for track in waiting_tracks)
 
 
 def lower_without(domain: Domain, writer: str) -> int | None:
@@ -128,7 +128,6 @@ def dry_run(
     Law: the result equals `Aggregator.remove` of the writers, or `expire` with the other setting,
     then one `advance`.
     """
-    number = domains.numbers[domain.name]
     excluded_writers = removed_writers
     if writer_timeout_ms is not None:
         excluded_writers = _find_timed_out(domains, removed_writers, writer_timeout_ms, now)
@@ -137,20 +136,13 @@ def dry_run(
         highest, _ = domain.highest_time_excluding(removed_writers)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
-        is_waiting = _is_waiting(domain.holding_back, excluded_writers) or (
-            _is_waiting(domain.returned_below, excluded_writers)
-            and domain.highest_time_excluding(removed_writers)[0] > domain.lower
-        )
-        last = domain.last
-        lower, cut = (last.lower, last.cut) if last else (None, None)
-        if domain.roster.is_sealed:
-            return DryRun("sealed", lower, cut, ())
-        return DryRun("wait" if is_waiting else "quiet", lower, cut, ())
-    absent_writers = {
-        track.member.writer
-        for track in domain.roster.list_reported(step.lower)
-        if not (track.is_narrowed and track.member.writer in removed_writers)
-    }
+        return _dry_run_standing(domain, removed_writers, excluded_writers)
+    absent_writers: set[str] = set()
+    for track in domain.roster.list_reported(step.lower):
+        writer = track.member.writer
+        if not (track.is_narrowed and writer in removed_writers):
+            absent_writers.add(writer)
+    number = domains.numbers[domain.name]
     for writer in excluded_writers:
         member = domains.members[writer]
         track = member.track(number)
@@ -159,9 +151,26 @@ def dry_run(
         is_passed = writer in removed_writers or track.is_passed_by(step.lower)
         if is_new and track.vouches_here and is_passed:
             absent_writers.add(writer)
-    return DryRun(
-        "advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent_writers))
-    )
+    cut = domain.cut.preview(step.lower)
+    return DryRun("advance", step.lower, cut, tuple(sorted(absent_writers)))
+
+
+def _dry_run_standing(
+    domain: Domain, removed_writers: AbstractSet[str], excluded_writers: AbstractSet[str]
+) -> DryRun:
+    """Return the outcome if the watermark would not advance."""
+    lower = cut = None
+    if domain.last:
+        lower = domain.last.lower
+        cut = domain.last.cut
+    if domain.roster.is_sealed:
+        return DryRun("sealed", lower, cut, ())
+    if _is_waiting(domain.holding_back, excluded_writers):
+        return DryRun("wait", lower, cut, ())
+    highest, _ = domain.highest_time_excluding(removed_writers)
+    if highest > domain.lower and _is_waiting(domain.returned_below, excluded_writers):
+        return DryRun("wait", lower, cut, ())
+    return DryRun("quiet", lower, cut, ())
 
 
 def _is_waiting(members: Collection[str], excluded_writers: AbstractSet[str]) -> bool:
@@ -172,7 +181,7 @@ def _find_timed_out(
     domains: Domains, removed_writers: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
     excluded_writers = set(removed_writers)
-    timed_out_writers = set[str]()
+    timed_out_writers: set[str] = set()
     while True:
         for domain in domains:
             overtaken = _predict_overtaken(domain, removed_writers, now)
@@ -184,20 +193,17 @@ def _find_timed_out(
             ) -> bool:
                 if track.member.writer in excluded_writers:
                     return True
+                overtaken_served_ms = overtaken(track)
                 return (
-                    track.times_out_served_ms(timeout_ms, waiting_served_ms, overtaken(track))
+                    track.times_out_served_ms(timeout_ms, waiting_served_ms, overtaken_served_ms)
                     <= now
                 )
 
-            waited_for = (*domain.holding_back.values(), *domain.returned_below.values())
-            timed_out_writers |= {
-                track.member.writer
-                for track in waited_for
-                if times_out(track, track.waiting_served_ms)
-            }
-            timed_out_writers |= {
-                track.member.writer for track in domain.next_to_exclude(times_out)
-            }
+            for track in (*domain.holding_back.values(), *domain.returned_below.values()):
+                if times_out(track, track.waiting_served_ms):
+                    timed_out_writers.add(track.member.writer)
+            for track in domain.next_to_exclude(times_out):
+                timed_out_writers.add(track.member.writer)
         if timed_out_writers <= excluded_writers:
             return excluded_writers
         excluded_writers.update(timed_out_writers)
@@ -210,14 +216,16 @@ def _predict_overtaken(
     if not removed_writers:
         return lambda _: None
     highest, overtaken_served_ms = domain.highest_time_excluding(removed_writers)
-    removed_times = (
+    removed_times = [
         track.time for track in domain.tracks() if track.member.writer in removed_writers
-    )
+    ]
     changed_below = min(max(removed_times), highest)
-    return lambda track: (
-        overtaken_served_ms
-        if track.time < changed_below
-        else now
-        if track.time >= highest
-        else None
-    )
+
+    def predict(track: Track) -> int | None:
+        if track.time < changed_below:
+            return overtaken_served_ms
+        if track.time >= highest:
+            return now
+        return None
+
+    return predict

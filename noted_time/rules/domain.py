@@ -131,35 +131,44 @@ class Domain:
         return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
     def update_role(self, track: Track, timeout_ms: int, now: int) -> None:
-        member = track.member
-        status = track.membership.status
         role: Role = "inactive"
-        if status == "returned_below":
+        if track.membership.status == "returned_below":
             role = "returned_below"
-        elif status == "counted":
+        elif track.membership.status == "counted":
             role = "ahead" if track.time > self.lower else "holding_back"
         if role != track.role:
             is_recounted = role in NOT_COUNTED or track.role in NOT_COUNTED
-            if track.role == "holding_back":
-                del self.holding_back[member.writer]
-                if not self.holding_back:
-                    self._released_by = None if member.excluded else member.writer
-            elif track.role == "returned_below":
-                del self.returned_below[member.writer]
+            self._leave_role(track)
             track.role = role
-            if role == "ahead":
-                if not track.in_ahead:
-                    track.in_ahead = True
-                    self._ahead.push(track.time, track)
-            elif role != "inactive":
-                track.waiting_served_ms = max(now, self.moved_at)
-                waited_for = self.holding_back if role == "holding_back" else self.returned_below
-                waited_for[member.writer] = track
-                self.timeouts.add(track, timeout_ms)
+            self._enter_role(track, timeout_ms, now)
             if is_recounted:
                 self.roster.update_spells(track)
         if self.roster.missing:
             self.roster.check_returned(track)
+
+    def _leave_role(self, track: Track) -> None:
+        member = track.member
+        if track.role == "holding_back":
+            del self.holding_back[member.writer]
+            if not self.holding_back:
+                self._released_by = None if member.excluded else member.writer
+        elif track.role == "returned_below":
+            del self.returned_below[member.writer]
+
+    def _enter_role(self, track: Track, timeout_ms: int, now: int) -> None:
+        if track.role == "inactive":
+            return
+        if track.role == "ahead":
+            if not track.in_ahead:
+                track.in_ahead = True
+                self._ahead.push(track.time, track)
+            return
+        track.waiting_served_ms = max(now, self.moved_at)
+        waited_for = self.returned_below
+        if track.role == "holding_back":
+            waited_for = self.holding_back
+        waited_for[track.member.writer] = track
+        self.timeouts.add(track, timeout_ms)
 
     def can_forget(self, track: Track) -> bool:
         member = track.member
@@ -167,13 +176,14 @@ class Domain:
         if self.roster.has_unreported(track):
             return False
         if last is None:
-            return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
+            has_noted = track.time != BEFORE_ALL_TIME or track.max_time is not None
+            return not has_noted and not member.position
+        is_passed = track.time <= last.lower and track.largest_time <= last.upper
+        if not is_passed and member.excluded != "removed":
+            return False
         cut = last.cut.offsets
-        is_removed = member.excluded == "removed"
         # the cut needs the segment, which a later scale event may give predecessors
-        return (
-            is_removed or (track.time <= last.lower and track.largest_time <= last.upper)
-        ) and all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
+        return all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
 
     def forget(self, track: Track, *, cut_may_pass: bool) -> None:
         """Drop a departed member; `cut_may_pass` if the cut may cover rows that it did not note."""
@@ -195,7 +205,10 @@ class Domain:
 
     def highest_time_excluding(self, excluded_writers: Collection[str]) -> tuple[int, int]:
         """Return the highest time noted by other members, and when one of them noted last."""
-        time = self._find_highest(excluded_writers) if excluded_writers else self.highest
+        if excluded_writers:
+            time = self._find_highest(excluded_writers)
+        else:
+            time = self.highest
         noted_moments = (
             track.member.noted_served_ms
             for track in self._tracks_not_removed(excluded_writers)
@@ -204,17 +217,13 @@ class Domain:
         return time, min(noted_moments, default=0)
 
     def _find_highest(self, excluded_writers: Collection[str]) -> int:
-        return max(
-            (track.time for track in self._tracks_not_removed(excluded_writers)),
-            default=BEFORE_ALL_TIME,
-        )
+        times = (track.time for track in self._tracks_not_removed(excluded_writers))
+        return max(times, default=BEFORE_ALL_TIME)
 
     def _tracks_not_removed(self, excluded_writers: Collection[str] = ()) -> Iterator[Track]:
-        return (
-            track
-            for track in self.tracks()
-            if track.member.excluded != "removed" and track.member.writer not in excluded_writers
-        )
+        for track in self.tracks():
+            if track.member.excluded != "removed" and track.member.writer not in excluded_writers:
+                yield track
 
     def requeue_timeouts(self, timeout_ms: int) -> None:
         self.timeouts.requeue_all(
@@ -376,13 +385,12 @@ class Domain:
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         self.last_writer = self._released_by
         self._released_by = None
-        last = self.last
         lower = step.lower
         naming = self._naming or self.roster.begin_naming(lower, self.cut.at(lower))
         self.finish_naming(naming)
         excluded_writers, excluded_count = naming.list_excluded()
         mark = Mark(
-            seq=last.seq + 1 if last else 1,
+            seq=self.roster.last_seq + 1,
             lower=lower,
             upper=self.upper,
             cut=naming.cut,
@@ -406,7 +414,9 @@ class Domain:
         if naming is None:
             naming = self.roster.begin_naming(step.lower, self.cut.at(step.lower))
             self._naming = naming
-        return naming.take(count, is_last=False) if naming.remaining > count else None
+        if naming.remaining <= count:
+            return None
+        return naming.take(count, is_last=False)
 
     def finish_naming(self, naming: Naming) -> None:
         """Name the other writers of the next mark, and let the times of those removed end."""

@@ -65,7 +65,9 @@ class Member:
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        return (self.first_track, *self.other_tracks) if self.other_tracks else (self.first_track,)
+        if self.other_tracks:
+            return (self.first_track, *self.other_tracks)
+        return (self.first_track,)
 
     def track(self, number: int) -> Track:
         return self.other_tracks[number - 1] if number else self.first_track
@@ -89,8 +91,10 @@ class Member:
 
     @property
     def exclusion(self) -> Exclusion | None:
-        exclusions = (track.membership.exclusion for track in self.tracks)
-        return next((exclusion for exclusion in exclusions if exclusion), None)
+        for track in self.tracks:
+            if track.membership.exclusion:
+                return track.membership.exclusion
+        return None
 
     @property
     def holding_back_served_ms(self) -> int | None:
@@ -114,11 +118,10 @@ class Member:
 
     def adds_rows(self, named_segments: Container[int], new_offsets: Mapping[int, int]) -> bool:
         """Return whether `new_offsets` have rows of the member, beyond offsets of scale events."""
-        position = self.position
-        return any(
-            offset and (segment in named_segments or segment in position)
-            for segment, offset in new_offsets.items()
-        )
+        for segment, offset in new_offsets.items():
+            if offset and (segment in named_segments or segment in self.position):
+                return True
+        return False
 
     def report_late(self, domain: str, late_rows: LateRows) -> None:
         if self.late_rows is None:
@@ -145,7 +148,7 @@ class Member:
 class Lead:
     """When several members at the highest time were overtaken (service clock).
 
-    They share it, so that overtaking all costs as much as overtaking one.
+    Members tied at the highest time share one `Lead`, so one assignment marks them all.
     """
 
     overtaken_served_ms: int | None = None
@@ -176,7 +179,9 @@ class Track:
 
     @property
     def overtaken_served_ms(self) -> int | None:
-        return self.lead.overtaken_served_ms if isinstance(self.lead, Lead) else self.lead
+        if isinstance(self.lead, Lead):
+            return self.lead.overtaken_served_ms
+        return self.lead
 
     def times_out_served_ms(
         self,
@@ -191,7 +196,10 @@ class Track:
         """
         member = self.member
         terms = self.member.terms
-        start_served_ms = self.waiting_served_ms if waiting_served_ms is None else waiting_served_ms
+        if waiting_served_ms is None:
+            start_served_ms = self.waiting_served_ms
+        else:
+            start_served_ms = waiting_served_ms
         if overtaken_served_ms is None:
             overtaken_served_ms = self.overtaken_served_ms
         if overtaken_served_ms is not None and overtaken_served_ms < start_served_ms:
@@ -199,7 +207,10 @@ class Track:
         silent_served_ms = max(member.noted_served_ms, start_served_ms)
         if terms is NO_TERMS:
             return silent_served_ms + timeout_ms
-        own_timeout_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
+        if terms.timeout_ms is None:
+            own_timeout_ms = timeout_ms
+        else:
+            own_timeout_ms = terms.timeout_ms
         return max(silent_served_ms + own_timeout_ms, terms.suspension_ends_served_ms or 0)
 
     def excluded_served_ms(self, timeout_ms: int) -> int | None:
@@ -207,7 +218,9 @@ class Track:
             return self.times_out_served_ms(timeout_ms)
         overtaken_served_ms = self.overtaken_served_ms
         is_ahead = self.role == "ahead" and overtaken_served_ms is not None
-        return self.times_out_served_ms(timeout_ms, overtaken_served_ms) if is_ahead else None
+        if not is_ahead:
+            return None
+        return self.times_out_served_ms(timeout_ms, overtaken_served_ms)
 
     @property
     def is_waited_for(self) -> bool:
@@ -235,11 +248,15 @@ class Track:
 
     @property
     def largest_time(self) -> int:
-        return self.time if self.max_time is None else self.max_time
+        if self.max_time is None:
+            return self.time
+        return self.max_time
 
     @property
     def noted(self) -> int | None:
-        return None if self.time == BEFORE_ALL_TIME else self.time
+        if self.time == BEFORE_ALL_TIME:
+            return None
+        return self.time
 
 
 NO_LATE_ROWS: Mapping[str, LateRows] = {}

@@ -119,7 +119,10 @@ class Domains:
         if new_offsets:
             self._add_position(member, number, note, new_offsets)
         domain = self.by_number[number]
-        track = member.other_tracks[number - 1] if number else member.first_track
+        if number:
+            track = member.other_tracks[number - 1]
+        else:
+            track = member.first_track
         if track.time == BEFORE_ALL_TIME:
             domain.roster.record_first_note(track, note)
         last_time = track.time
@@ -243,7 +246,10 @@ class Domains:
     def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
         for name, max_time in max_times.items():
             number = self.numbers[name]
-            track = member.other_tracks[number - 1] if number else member.first_track
+            if number:
+                track = member.other_tracks[number - 1]
+            else:
+                track = member.first_track
             self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:

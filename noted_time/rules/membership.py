@@ -140,15 +140,15 @@ class Membership(Struct, frozen=True, omit_defaults=True):
         (False, 'timed_out', None)
         """
         effect = STATUS_EFFECTS[self.status, status]
-        reason = self.reason
+        reason: MissingReason | None = self.reason
         reason_began_at = self.began_at
         if status == "returned_below":
             if self.exclusion is None:
-                reason = status
+                reason = "returned_below"
                 reason_began_at = began_at
         elif status in ABSENT_STATUSES:
-            reason = status
-            reason_began_at = began_at  # type: ignore[assignment]
+            reason = status  # type: ignore[assignment]
+            reason_began_at = began_at
         elif status != "counted" or reason == "narrowed":
             reason = reason_began_at = None
         return replace(
@@ -169,7 +169,9 @@ class Membership(Struct, frozen=True, omit_defaults=True):
         if absence.reason == "removed":
             reported_absence = None
         elif reported_absence is None or absence.reason == "narrowed":
-            from_time = absence.from_time if isinstance(absence.from_time, int) else None
+            from_time = None
+            if isinstance(absence.from_time, int):
+                from_time = absence.from_time
             reported_absence = ReportedAbsence(
                 seq, absence.reason, absence.began_at, absence.last_time, from_time
             )

@@ -48,7 +48,7 @@ class NoteChecks:
         late.
 
         Two orders of the stages matter. Identity is first, because a process that lost its name
-        must learn this, whatever else is wrong. Position is last, because to admit it adds its
+        must learn this, even if its note is wrong. Position is last, because to admit it adds its
         segments, and a refused note changes nothing. The other orders only decide which refusal a
         note with several faults gets.
         """
@@ -59,7 +59,10 @@ class NoteChecks:
         domains = self._domains
         name = note.domain
         if name is None:
-            name = domains.default if note.time is not None else self.find_domain(note)
+            if note.time is not None:
+                name = domains.default
+            else:
+                name = self.find_domain(note)
         number = domains.numbers.get(name)
         # the conditions before the next calls save most notes the call
         has_domains = note.domains is not None or note.max_times
@@ -79,7 +82,7 @@ class NoteChecks:
         numbers = self._domains.numbers
         if note.domains is not None and not set() < set(note.domains) <= numbers.keys():
             return True
-        return bool(note.max_times) and not note.max_times.keys() <= numbers.keys()
+        return note.max_times is not None and not note.max_times.keys() <= numbers.keys()
 
     def _check_times(
         self, note: Note, member: Member | None, number: int, largest_time: int
@@ -113,7 +116,10 @@ class NoteChecks:
         noted_position = EMPTY_POSITION
         if member is not None:
             noted_position = member.position
-            last_time = member.other_tracks[number - 1].time if number else member.first_track.time
+            if number:
+                last_time = member.other_tracks[number - 1].time
+            else:
+                last_time = member.first_track.time
             if note.time is not None and note.time < last_time and member.excluded != "removed":
                 return Refused("invalid_time", last_time)
         if (
@@ -130,13 +136,15 @@ class NoteChecks:
     def _check_offsets(
         self, number: int, position: Mapping[int, int], noted_position: Mapping[int, int]
     ) -> Refused | tuple[int, Mapping[int, int]]:
-        """Check a position of which an offset does not rise, jumps far, or is of a new segment."""
+        """Check a position with an offset that does not rise, jumps far, or is of a new segment."""
         offsets_behind = find_behind(position, noted_position)
         if offsets_behind:
             return Refused("invalid_position", offsets_behind)
         new_offsets = find_gained(position, noted_position)
         refusal = self._domains.segments.admit(new_offsets)
-        return (number, new_offsets) if refusal is None else refusal
+        if refusal is None:
+            return (number, new_offsets)
+        return refusal
 
     def _is_in_seconds(self, member: Member | None, number: int) -> bool:
         """Return whether a time that looks like seconds belongs to a stream of Unix ms.
@@ -154,9 +162,13 @@ class NoteChecks:
     def find_domain(self, note: Note) -> str:
         default = self._domains.default
         if _is_for_one_domain(note):
-            return default if note.domain is None else note.domain
+            if note.domain is None:
+                return default
+            return note.domain
         # joining, idle and finished apply to all domains
-        return default if default in self._domains.numbers else self._domains.settings.domains[0]
+        if default in self._domains.numbers:
+            return default
+        return self._domains.settings.domains[0]
 
 
 def _check_identity(note: Note, member: Member) -> Refused | None:

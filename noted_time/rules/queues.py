@@ -200,9 +200,12 @@ class Departures:
             if not self._queue.peek():
                 self._queue.pop()
             member.is_queued_as_departed = False
-            if member.has_left:
-                is_kept = member.silent_served_ms >= before or not can_forget(member)
-                (kept_members if is_kept else departed_members).append(member)
+            if not member.has_left:
+                continue
+            if member.silent_served_ms < before and can_forget(member):
+                departed_members.append(member)
+            else:
+                kept_members.append(member)
         for member in kept_members:
             self.add(member)
         return departed_members

@@ -162,7 +162,7 @@ class Naming:
     ) -> Iterator[Track]:
         roster = self._roster
         cut = self.cut.offsets
-        last_lower = roster.last.lower if roster.last else None
+        last_lower = roster.last_lower
         for track in returned_tracks:
             self._returned_writers.append(roster.name_returned(track))
             yield track
@@ -216,7 +216,18 @@ class Roster:
 
     @property
     def lower(self) -> int:
-        return self.last.lower if self.last else BEFORE_ALL_TIME
+        if self.last:
+            return self.last.lower
+        return BEFORE_ALL_TIME
+
+    @property
+    def last_lower(self) -> int | None:
+        return self.last.lower if self.last else None
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the last mark, 0 if there is none."""
+        return self.last.seq if self.last else 0
 
     def change(self, track: Track, status: MemberStatus, began_at: int | None = None) -> None:
         """Change the status of a member, which began at `began_at` (Unix ms).
@@ -259,7 +270,9 @@ class Roster:
             has_counted = (
                 declared_served_ms is None or member.changed_served_ms > declared_served_ms
             )
-            return ALWAYS_FINISHED if has_counted else NOT_JOINED
+            if has_counted:
+                return ALWAYS_FINISHED
+            return NOT_JOINED
         has_timed_out = member.excluded is not None and member.excluded != "removed"
         if has_timed_out and member.state == "live" and self.last is None:
             return ABSENT_AT_FIRST
@@ -268,7 +281,9 @@ class Roster:
     def find_row(self, track: Track) -> Membership | None:
         """Return the membership to store, or `None` if it needs no row."""
         membership = track.membership
-        return None if membership == self.find_default(track) else membership
+        if membership == self.find_default(track):
+            return None
+        return membership
 
     def join(self, track: Track) -> None:
         """Add a new member, which the last mark cannot have counted.
@@ -293,9 +308,10 @@ class Roster:
             self._add_newcomer(track, unix_ms)
 
     def _add_newcomer(self, track: Track, widened_at: int | None) -> None:
-        seq = self.last.seq if self.last else 0
         self.newcomers[track.member.writer] = track
-        membership = replace(track.membership, joined_after_seq=seq, widened_at=widened_at)
+        membership = replace(
+            track.membership, joined_after_seq=self.last_seq, widened_at=widened_at
+        )
         self._keep(track, membership)
 
     def declare(self, track: Track) -> None:
@@ -340,18 +356,19 @@ class Roster:
     def update_spells(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
 
-        If a member finished and the last cut covers its position, this begins with the last mark.
-        If it was removed, it ends at the last mark, because its times do not count.
+        A finished member whose rows are all in the last cut counts from that mark on. A removed
+        member counts up to the last mark, because its times do not count.
         """
         member = track.member
         last = self.last
         spells = track.membership.spells
+        has_open_spell = bool(spells) and spells[-1].to_time is None
         is_finished = track.membership.status == "finished"
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
-            if spells and (spells[-1].to_time is None or member.excluded == "removed"):
+            if has_open_spell or (spells and member.excluded == "removed"):
                 self._end_spell(track)
             return
-        if spells and spells[-1].to_time is None:
+        if has_open_spell:
             return
         if self._goes_on(track):
             new_spell = Spell(spells[-1].from_seq)
@@ -361,20 +378,21 @@ class Roster:
             new_spell = Spell(last.seq)
         else:
             new_spell = Spell(last.seq + 1)
-        is_within = bool(spells) and spells[-1].from_seq >= new_spell.from_seq
-        self._set_spells(track, (new_spell,) if is_within else (*spells[-1:], new_spell))
+        if spells and spells[-1].from_seq >= new_spell.from_seq:
+            self._set_spells(track, (new_spell,))
+        else:
+            self._set_spells(track, (*spells[-1:], new_spell))
 
     def _end_spell(self, track: Track) -> None:
-        spells = track.membership.spells
-        last = self.last
-        from_seq = spells[-1].from_seq
-        to_time = min(track.time, spells[-1].end)
+        *earlier_spells, last_spell = track.membership.spells
+        to_time = min(track.time, last_spell.end)
         is_empty = track.noted is None
         if track.member.excluded == "removed":
             to_time = min(to_time, self.lower)
-            is_empty = is_empty or last is None or from_seq > last.seq
-        ended_spells = () if is_empty else (Spell(from_seq, to_time),)
-        self._set_spells(track, spells[:-1] + ended_spells)
+            is_empty = is_empty or self.last is None or last_spell.from_seq > self.last.seq
+        if not is_empty:
+            earlier_spells.append(Spell(last_spell.from_seq, to_time))
+        self._set_spells(track, tuple(earlier_spells))
 
     def _goes_on(self, track: Track) -> bool:
         """Return whether a member that had timed out returns before a mark has passed it."""
@@ -431,24 +449,32 @@ class Roster:
         The member has no rows before this time, so marks before it joined lack none. Mark
         `from_seq` has the rows of forgotten writers. One of them may have had its name.
         """
-        membership = track.membership
         member = track.member
+        membership = track.membership
         spells = membership.spells
         from_time = membership.from_time
         is_counted_later = bool(spells) and spells[0].from_seq > from_seq
         is_out = member.excluded == "removed" or not track.vouches_here
         if from_time is None or is_out or not is_counted_later:
             return spells
+        to_time = from_time
+        if membership.first_time is not None:
+            to_time = min(to_time, membership.first_time)
         late_rows: LateRows | None = (member.late_rows or {}).get(self.domain)
-        first_times = (from_time, membership.first_time, late_rows.min_time if late_rows else None)
-        return (*spells, Spell(from_seq, min(time for time in first_times if time is not None)))
+        if late_rows is not None:
+            to_time = min(to_time, late_rows.min_time)
+        return (*spells, Spell(from_seq, to_time))
 
     def _queue(self, track: Track) -> None:
         is_removed = track.member.excluded == "removed"
-        if is_removed or not track.is_queued_as_absent:
-            track.is_queued_as_absent = True
-            self._queued_count += 1
-            self._unreported.push(min(track.time, self.lower) if is_removed else track.time, track)
+        if track.is_queued_as_absent and not is_removed:
+            return
+        time = track.time
+        if is_removed:
+            time = min(time, self.lower)
+        track.is_queued_as_absent = True
+        self._queued_count += 1
+        self._unreported.push(time, track)
 
     def end_narrowing(self, track: Track) -> None:
         if track.is_narrowed:
@@ -466,19 +492,18 @@ class Roster:
         return track.membership.is_unreported or track.membership.reported is not None
 
     def has_unreported(self, track: Track) -> bool:
-        is_excluded = track.member.excluded is not None
-        return track.member.writer in self._returning or (
-            is_excluded and track.membership.is_unreported
-        )
+        if track.member.writer in self._returning:
+            return True
+        return track.member.excluded is not None and track.membership.is_unreported
 
     def _is_due(self, track: Track, lower: int) -> bool:
         return track.membership.is_unreported and track.is_passed_by(lower)
 
     def list_reported(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would report."""
-        return (
-            track for track in self._unreported.iter_before(lower) if self._is_due(track, lower)
-        )
+        for track in self._unreported.iter_before(lower):
+            if self._is_due(track, lower):
+                yield track
 
     def may_name_more_than(self, count: int) -> bool:
         """Return whether the next mark may have to name more writers."""
@@ -505,11 +530,11 @@ class Roster:
     def _take_returned(self, lower: int) -> list[Track]:
         returning_tracks = self._returning
         self._returning = {}
-        return [
-            returning_tracks[writer]
-            for writer in sorted(returning_tracks)
-            if not returning_tracks[writer].is_missing_at(lower)
-        ]
+        returned_tracks: list[Track] = []
+        for writer in sorted(returning_tracks):
+            if not returning_tracks[writer].is_missing_at(lower):
+                returned_tracks.append(returning_tracks[writer])
+        return returned_tracks
 
     def _take_absent(self, lower: int) -> list[Track]:
         """Return whom a mark at `lower` has to name, by name, and those removed last."""
@@ -557,8 +582,7 @@ class Roster:
         self, track: Track, absence: Absence, lower: int, cut: Mapping[int, int]
     ) -> None:
         """Keep the absence that the next mark, at `lower` with this cut, names."""
-        seq = self.last.seq + 1 if self.last else 1
-        membership = track.membership.report(absence, seq)
+        membership = track.membership.report(absence, self.last_seq + 1)
         removed_spell = membership.removed_spell
         if removed_spell is not None:
             has_rows = reaches(cut, track.member.position)
@@ -572,7 +596,7 @@ class Roster:
         self.newcomers.pop(writer, None)
         self.unstored.discard(writer)
         self.postponed.pop(writer, None)
-        self.forgotten_lower = self.last.lower if self.last else None
+        self.forgotten_lower = self.last_lower
         if reported_absence == self.find_recorded(writer):
             self.missing.discard(writer)
         else:

@@ -78,41 +78,45 @@ def seal(
     """
     known_offsets: dict[int, int] = {}
     for domain in domains:
-        join_into(known_offsets, domain.last.cut.offsets if domain.last else {})
+        if domain.last:
+            join_into(known_offsets, domain.last.cut.offsets)
     members = list(domains.members.values())
-    never_noted = list[str]()
+    never_noted: list[str] = []
     for batch in split_slices(members):
         for member in batch:
             join_into(known_offsets, member.position)
-        never_noted += [
-            member.writer for member in batch if all(track.noted is None for track in member.tracks)
-        ]
+            if all(track.noted is None for track in member.tracks):
+                never_noted.append(member.writer)
         yield
     known_offsets = dict(succession.normalise(known_offsets))
     final_cut = _find_final_cut(known_offsets, succession, request.cut)
     times = _find_final_times(domains, request.final_times, final_cut)
     is_beyond = not StreamCut(known_offsets).reaches(StreamCut(final_cut))
     for number, domain in enumerate(domains):
-        roster = domain.roster
-        roster.is_sealed = True
+        domain.roster.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            named_writers = yield from _name_all(domain, lower, final_cut)
             tracks = [member.track(number) for member in members]
-            sealed_absences = yield from _report_sealed(
-                roster, tracks, lower, final_cut, written_at
-            )
-            roster.named = _add_sealed(named_writers, sealed_absences)
-            domain.last_writer = None
-            roster.last = _build_last_mark(domain, lower, final_cut, written_at)
-            domain.lower = lower
+            yield from _append_last_mark(domain, tracks, lower, final_cut, written_at)
             domain.moved_at = now
     for batch in split_slices(members):
         for member in batch:
             domains.finish(member, now)
         yield
     return Seal(request, final_cut, written_at, tuple(nsmallest(NEVER_NOTED_NAMED, never_noted)))
+
+
+def _append_last_mark(
+    domain: Domain, tracks: list[Track], lower: int, final_cut: Mapping[int, int], written_at: int
+) -> Slices[None]:
+    roster = domain.roster
+    named_writers = yield from _name_all(domain, lower, final_cut)
+    sealed_absences = yield from _report_sealed(roster, tracks, lower, final_cut, written_at)
+    roster.named = _add_sealed(named_writers, sealed_absences)
+    domain.last_writer = None
+    roster.last = _build_last_mark(domain, lower, final_cut, written_at)
+    domain.lower = lower
 
 
 def _find_final_cut(
@@ -147,9 +151,7 @@ def _find_final_time(
     """Return a lower above all event times and the last lower, `None` if the last mark suffices."""
     if requested_time is not None:
         if not LEAST_TIME <= requested_time <= LARGEST_TIME or requested_time <= domain.lower:
-            raise InvalidFinalTime(
-                domain.name, requested_time, domain.last.lower if domain.last else None
-            )
+            raise InvalidFinalTime(domain.name, requested_time, domain.roster.last_lower)
         return requested_time
     upper = domain.find_next_upper()
     computed_time = min(upper + 1, LARGEST_TIME)
@@ -158,17 +160,22 @@ def _find_final_time(
     if domain.last is None:
         return 0
     has_all = reaches(domain.last.cut.offsets, final_cut)
-    return None if has_all or domain.lower == LARGEST_TIME else domain.lower + 1
+    if has_all or domain.lower == LARGEST_TIME:
+        return None
+    return domain.lower + 1
 
 
 def _build_last_mark(
     domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Mark:
-    upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
+    if domain.upper != BEFORE_ALL_TIME:
+        upper = domain.upper
+    else:
+        upper = max(lower - 1, LEAST_TIME)
     writers = [absence.writer for absence in domain.roster.named.absences]
     excluded_writers, excluded_count = choose_excluded(writers)
     return Mark(
-        seq=domain.last.seq + 1 if domain.last else 1,
+        seq=domain.roster.last_seq + 1,
         lower=lower,
         upper=upper,
         cut=StreamCut(final_cut),
@@ -191,9 +198,9 @@ def _name_all(domain: Domain, lower: int, final_cut: Mapping[int, int]) -> Slice
 
 
 def _add_sealed(named_writers: Named, sealed_absences: Iterable[Absence]) -> Named:
-    absences = {absence.writer: absence for absence in named_writers.absences}
-    for absence in sealed_absences:
-        absences.setdefault(absence.writer, absence)
+    absences = {absence.writer: absence for absence in sealed_absences}
+    for absence in named_writers.absences:
+        absences[absence.writer] = absence
     return named_writers._replace(absences=tuple(absences[writer] for writer in sorted(absences)))
 
 
@@ -201,7 +208,7 @@ def _report_sealed(
     roster: Roster, tracks: list[Track], lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Slices[list[Absence]]:
     """Return the absences of the live members that noted no time."""
-    last_lower = roster.last.lower if roster.last else None
+    last_lower = roster.last_lower
     absences = []
     for batch in split_slices(tracks):
         for track in batch:

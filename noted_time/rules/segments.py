@@ -68,9 +68,10 @@ class KnownSegments:
         largest_offsets = {}
         for segment, offset in new_offsets.items():
             last_offset = last_offsets.get(segment, -1)
-            largest_offset = (
-                last_offset + max_jump if last_offset >= 0 else max(max_jump, LARGEST_FIRST_OFFSET)
-            )
+            if last_offset >= 0:
+                largest_offset = last_offset + max_jump
+            else:
+                largest_offset = max(max_jump, LARGEST_FIRST_OFFSET)
             if offset > largest_offset:
                 largest_offsets[segment] = largest_offset
         if largest_offsets:
@@ -103,10 +104,10 @@ class KnownSegments:
     ) -> None:
         """Stop counting the sealed segments below all `cuts`, the first kept marks."""
         first_cuts = list(cuts)
-        self._not_counted = sum(
-            all(cut and cut.get(segment, 0) >= offset for cut in first_cuts)
-            for segment, offset in final.items()
-        )
+        self._not_counted = 0
+        for segment, offset in final.items():
+            if all(cut and cut.get(segment, 0) >= offset for cut in first_cuts):
+                self._not_counted += 1
 
     def _add(self, segments: AbstractSet[int]) -> bool:
         new_segments = segments - self.offsets.keys()
@@ -163,21 +164,27 @@ class SegmentWriters:
 
     def is_noted(self, cut: Mapping[int, int]) -> bool:
         """Return whether each row below the cut was noted by the member that wrote it."""
-        return not any(cut.get(segment) for segment in self._shared) and not any(
-            cut.get(segment, 0) > self._writers[segment].position.get(segment, 0)
-            for segment in self._passed
-        )
+        if any(cut.get(segment) for segment in self._shared):
+            return False
+        for segment in self._passed:
+            if cut.get(segment, 0) > self._writers[segment].position.get(segment, 0):
+                return False
+        return True
 
     def may_pass(self, member: Member) -> bool:
         """Return whether a cut may cover rows of the member that it did not note."""
-        return any(
-            segment in self._shared or (segment in self._passed and offset < self._final[segment])
-            for segment, offset in member.position.items()
-        )
+        for segment, offset in member.position.items():
+            if segment in self._shared:
+                return True
+            if segment in self._passed and offset < self._final[segment]:
+                return True
+        return False
 
     def is_needed(self, member: Member) -> bool:
         """Return whether only this member shows that a segment may have rows it did not note."""
-        return member.state != "finished" and any(
-            self._writers[segment] is member and segment not in self._shared
-            for segment in member.position
-        )
+        if member.state == "finished":
+            return False
+        for segment in member.position:
+            if self._writers[segment] is member and segment not in self._shared:
+                return True
+        return False

@@ -128,11 +128,14 @@ class Bucket:
         if code is not None:
             summary = f"{code}: {summary}"
         if refusal is None:
-            summary += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
+            if "No CA cert" in error:
+                summary += ": set SSL_CERT_FILE, it has no CA certificates"
             return Unreachable(f"{name}: no answer: {summary}")
         if refusal[1] == "404":
             return Rejected(f"{name}: {bucket!r} does not exist at this endpoint: check both")
-        fault = "may not be listed and read" if refusal[1] else "needs credentials"
+        fault = "needs credentials"
+        if refusal[1]:
+            fault = "may not be listed and read"
         return Rejected(
             f"{name} {fault} ({summary}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
         )

@@ -27,7 +27,9 @@ class DirectoryStore:
 
     def list_names(self, directory: LogPath) -> list[str]:
         path = Path(str(directory))
-        return [entry_path.name for entry_path in path.iterdir()] if path.is_dir() else []
+        if path.is_dir():
+            return [entry_path.name for entry_path in path.iterdir()]
+        return []
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None

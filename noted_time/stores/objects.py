@@ -34,7 +34,9 @@ TRIAL_NAME = ".conditional-put"
 
 
 def store_of(path: LogPath) -> LogStore:
-    return open_bucket(path.bucket) if isinstance(path, ObjectPath) else DirectoryStore()
+    if isinstance(path, ObjectPath):
+        return open_bucket(path.bucket)
+    return DirectoryStore()
 
 
 @cache
@@ -69,10 +71,11 @@ class ObjectStore:
         try:
             return self._list_directory(directory)
         except UnreadableKey:
-            versions = self._list_after(directory, "")
-            return {
-                key.partition("/")[0]: None if "/" in key else versions[key] for key in versions
-            }
+            parts: dict[str, Version | None] = {}
+            for key, version in self._list_after(directory, "").items():
+                name, is_deeper, _ = key.partition("/")
+                parts[name] = None if is_deeper else version
+            return parts
 
     def _list_directory(self, directory: LogPath) -> dict[str, Version | None]:
         ask = partial(self._call, "list_with_delimiter", directory)
@@ -105,11 +108,11 @@ class ObjectStore:
         versions: dict[str, Version | None] = {}
         for name, version in self._list_directory(directory).items():
             path = directory / name
-            inner_versions = {"": version} if version else self._list_after(path, "")
-            versions |= {
-                f"{_key(path)}/{inner_name}".rstrip("/"): inner_versions[inner_name]
-                for inner_name in inner_versions
-            }
+            if version:
+                versions[_key(path)] = version
+                continue
+            for inner_name, inner_version in self._list_after(path, "").items():
+                versions[f"{_key(path)}/{inner_name}".rstrip("/")] = inner_version
         return versions
 
     def _list_keys(self, directory: LogPath, after: str | None) -> dict[str, Version | None]:
@@ -128,7 +131,7 @@ class ObjectStore:
         return versions
 
     def _check_absence(self, directory: LogPath) -> None:
-        """Raise `Unreachable` unless the store says of a random key that it is not there."""
+        """Raise `Unreachable` unless the store reports a random key as missing."""
         if not self._bucket.has_answered(_key(directory / uuid4().hex)):
             fact = "no objects are listed, and a random one is not said to be missing"
             raise Unreachable(f"{directory}: no answer of an object store: {fact}")
@@ -244,7 +247,10 @@ class ObjectFile(io.RawIOBase):
     def read(self, size: int | None = -1) -> bytes:
         start = self._at
         size_of_object = self.version.size
-        stop = size_of_object if size is None or size < 0 else min(size_of_object, start + size)
+        if size is None or size < 0:
+            stop = size_of_object
+        else:
+            stop = min(size_of_object, start + size)
         tail_start = size_of_object - len(self._tail)
         if tail_start <= start or stop <= start:
             content = self._tail[max(start - tail_start, 0) : max(stop - tail_start, 0)]

@@ -98,7 +98,9 @@ def check_bucket(name: str, scheme: str, bucket: str, path: str, credentials_pla
     Raises `Unreadable` for another form, without repeating it, as it may have credentials.
     """
     is_azure = STORE_CREDENTIALS[scheme] is AZURE_CREDENTIALS
-    form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if is_azure else "BUCKET"
+    form = "BUCKET"
+    if is_azure:
+        form = "CONTAINER@ACCOUNT.dfs.core.windows.net"
     if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
         raise Unreadable(
             f"{name} must be {scheme}://{form}/PATH, with its credentials in {credentials_place}: "

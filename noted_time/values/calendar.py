@@ -48,7 +48,7 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
     except (KeyError, ValueError) as error:
         if isinstance(name, tzinfo) and isinstance(name, Hashable):
             return name
-        cities = {each.lower().rpartition("/")[2]: each for each in list_zone_names()}
+        cities = {zone.lower().rpartition("/")[2]: zone for zone in list_zone_names()}
         similar_cities = get_close_matches(
             text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75
         )

@@ -228,7 +228,9 @@ class InvalidFinalTime(Rejected):
 
     def __init__(self, domain: str, time: int, lower: int | None) -> None:
         is_end = lower is None or time > lower
-        fault = "is an end of int64" if is_end else f"is not above {format_time(lower)}"
+        fault = "is an end of int64"
+        if not is_end:
+            fault = f"is not above {format_time(lower)}"
         super().__init__(f"final time {format_time(time)} of domain {domain!r} {fault}")
         self.domain = domain
         self.lower = lower
@@ -434,7 +436,9 @@ def suggest_names(names: Sequence[str]) -> str:
     >>> suggest_names(["lima", "lyon"]), suggest_names([])
     ("did you mean 'lima' or 'lyon'?", '')
     """
-    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""
+    if not names:
+        return ""
+    return f"did you mean {' or '.join(map(repr, names))}?"
 
 
 class RowsMissing(Rejected):
@@ -456,7 +460,10 @@ class UnknownReader(Rejected):
     kind = ProblemKind("unknown_reader", 404, {"group": "", "reader": None}, has_own_class=True)
 
     def __init__(self, group: str, reader: str | None = None) -> None:
-        subject = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
+        if reader is None:
+            subject = f"reader group {group!r}"
+        else:
+            subject = f"reader {reader!r} of {group!r}"
         super().__init__(f"{subject} is not online: it has reported no position")
         self.group = group
         self.reader = reader
@@ -528,7 +535,9 @@ class NotCompleteYet(Conflict):
     )
 
     def __init__(self, time: Int64, lower: Int64 | None, sentence: str = "") -> None:
-        state = "there is no mark yet" if lower is None else f"the lower is {format_time(lower)}"
+        state = "there is no mark yet"
+        if lower is not None:
+            state = f"the lower is {format_time(lower)}"
         super().__init__(sentence or f"time {format_time(time)} is not complete yet: {state}")
         self.time = time
         self.lower = lower

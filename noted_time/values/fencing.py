@@ -66,15 +66,16 @@ class Session(Struct, frozen=True):
         self, session: str, label: str, began_at: int, took_over: Collection[str] = ()
     ) -> Session:
         """Return the session after another one took over; those it `took_over` before lose, too."""
-        former_sessions = () if self.id is None else (FormerSession(self.id, self.label),)
-        lost_sessions = (*self.lost, *former_sessions)[-FORMER_KEPT:]
+        lost_sessions = [*self.lost]
+        if self.id is not None:
+            lost_sessions.append(FormerSession(self.id, self.label))
+        lost_sessions = lost_sessions[-FORMER_KEPT:]
         known_ids = {session, *(former_session.id for former_session in lost_sessions)}
         forgotten_sessions = [
             FormerSession(session_id, "") for session_id in took_over if session_id not in known_ids
         ]
-        return Session(
-            session, label, began_at, (*forgotten_sessions, *lost_sessions)[-FORMER_KEPT:]
-        )
+        kept_sessions = (*forgotten_sessions, *lost_sessions)[-FORMER_KEPT:]
+        return Session(session, label, began_at, kept_sessions)
 
     @property
     def who(self) -> str:

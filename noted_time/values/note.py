@@ -113,21 +113,10 @@ class Note(Struct, frozen=True, omit_defaults=True):
     shows that the writer is alive and how far it wrote.
 
     - `position`: segment → exclusive offset. A segment that is left out keeps its offset.
-    - `max_time`: the largest event time written so far, if the writer knows it.
     - `sequence`: the number of the writer's request, from 1 on. It rises also with a repeated
       request, so that a delayed one is recognised. With `None`, requests are ordered by arrival.
-    - `domains`: the domains that the writer vouches for from now on. `None` changes nothing.
-    - `timeout_ms`: the writer's own timeout from now on. `None` is the timeout of the stream.
-    - `late_rows`: rows written below the lower since the last such report. At most 24 entries.
-    - `session`: the process that notes. If it is `None`, the process is not checked.
-    - `max_times`: the largest times by domain. In the domain of the note, the larger of `max_time`
-      and this time counts.
-    - `took_over`: the sessions whose name the process took over before, and takes over again.
-    - `no_time_reason`: why the writer is alive and does not note, for people.
-    - `observes`: whether the writer observes the log and notes on behalf of other writers.
-    - `from_time`: the least time of the rows of a first note. With `None`, they may have any time.
-    - `contact`: whom people ask about the writer. `None` changes nothing, and an empty text clears
-      it.
+
+    The other fields are described where they are defined.
     """
 
     writer: Name
@@ -243,7 +232,7 @@ _is_line = re.compile(LINE_SCHEMA).fullmatch
 def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
     if late is None:
         return ()
-    return late if isinstance(late, list | tuple) else (late,)
+    return (late,) if isinstance(late, LateRows) else late
 
 
 class Accepted(

@@ -43,8 +43,10 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
             f"{time!r} has no time zone: create it with tzinfo=datetime.UTC, "
             "or call .astimezone() if it is local time"
         )
-    elapsed = time - EPOCH
-    return -_divide(-elapsed, _ONE_MS) if up else _divide(elapsed, _ONE_MS)
+    since_epoch = time - EPOCH
+    if up:
+        return -_divide(-since_epoch, _ONE_MS)
+    return _divide(since_epoch, _ONE_MS)
 
 
 def _integer(time: int) -> int:
@@ -85,7 +87,10 @@ def parse_duration(text: str) -> int:
     (500, 5400000, 3600000, 0)
     """
     parts = DURATION_PATTERN.fullmatch(text)
-    ms = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
+    if parts:
+        ms = int(parts[1]) * UNITS_MS[parts[2]]
+    else:
+        ms = LONGEST_MS + 1
     if ms > LONGEST_MS:
         remedy = "use for example 90d, 12h, 30m, 45s or 500ms"
         if MONTHS_PATTERN.fullmatch(text):

@@ -40,7 +40,9 @@ def choose_domain(domains: Collection[str]) -> str:
     >>> choose_domain(["ship_time"]), choose_domain(["order_time", "ship_time"])
     ('ship_time', 'default')
     """
-    return next(iter(domains)) if len(domains) == 1 else "default"
+    if len(domains) != 1:
+        return "default"
+    return next(iter(domains))
 
 
 def _bound(lower: int, upper: int = MAX_INT64) -> Meta:
@@ -146,7 +148,9 @@ class StreamSettings(Struct, frozen=True):
 
     def domain_or_default(self, domain: str | None) -> str:
         """Return `domain`, or the default domain if it is `None`."""
-        return choose_domain(self.domains) if domain is None else domain
+        if domain is not None:
+            return domain
+        return choose_domain(self.domains)
 
 
 class Setting(NamedTuple):
@@ -177,19 +181,18 @@ def _describe(setting: structs.FieldInfo) -> Setting:
     if is_nullable:
         kind, *inner_metas = get_args(get_args(kind)[0])
         metas += inner_metas
-    facts = {name: value for meta in metas for name, value in meta.__rich_repr__()}
-    minimum = facts.get("ge", facts.get("min_length", 0))
-    maximum = facts.get("le", facts.get("max_length", MAX_INT64))
-    choices = facts.get("extra_json_schema", {}).get("enum", ())
+    facts: dict[str, Any] = {}
+    for meta in metas:
+        facts.update(meta.__rich_repr__())
     return Setting(
-        setting.name,
-        kind,
-        setting.default,
-        is_nullable,
-        choices,
-        facts["description"],
-        minimum,
-        maximum,
+        name=setting.name,
+        kind=kind,
+        default=setting.default,
+        is_nullable=is_nullable,
+        choices=facts.get("extra_json_schema", {}).get("enum", ()),
+        about=facts["description"],
+        least=facts.get("ge", facts.get("min_length", 0)),
+        most=facts.get("le", facts.get("max_length", MAX_INT64)),
     )
 
 
@@ -229,7 +232,10 @@ class EventTimeForm(Struct, frozen=True, kw_only=True):
         if self.format is not None:
             words = f"{words} of the format {self.format!r}"
         if self.zone is not None:
-            words = f"{words} of {self.zone}" if self.kind == "local" else f"{words} in {self.zone}"
+            if self.kind == "local":
+                words = f"{words} of {self.zone}"
+            else:
+                words = f"{words} in {self.zone}"
         return f"{self.column} as {words}"
 
     def check(self) -> None:
@@ -322,8 +328,13 @@ def split_by_form(
     """
     start = first
     for number, stated_form in enumerate(stated_forms):
-        next_form = stated_forms[number + 1] if number + 1 < len(stated_forms) else None
-        stop = end if next_form is None else min(end, next_form.position.get(segment, 0))
+        next_form = None
+        if number + 1 < len(stated_forms):
+            next_form = stated_forms[number + 1]
+        if next_form is None:
+            stop = end
+        else:
+            stop = min(end, next_form.position.get(segment, 0))
         if start < stop:
             yield FormSpan(start, stop, stated_form.form)
             start = stop

@@ -74,7 +74,9 @@ def format_gap(earlier_time: int, later_time: int) -> str:
     ('1h 5m', '2')
     """
     ms = later_time - earlier_time
-    return format_seconds(ms) if earlier_time in UNIX_MS and later_time in UNIX_MS else str(ms)
+    if earlier_time in UNIX_MS and later_time in UNIX_MS:
+        return format_seconds(ms)
+    return str(ms)
 
 
 def format_month(unix_ms: int) -> str:
@@ -122,11 +124,9 @@ def format_duration(ms: int) -> str:
         number, ms = divmod(ms, size)
         parts.append(f"{number}{unit}" if number else "")
     first_index = next((index for index, part in enumerate(parts) if part), None)
-    return (
-        "0ms"
-        if first_index is None
-        else " ".join(filter(None, parts[first_index : first_index + 2]))
-    )
+    if first_index is None:
+        return "0ms"
+    return " ".join(filter(None, parts[first_index : first_index + 2]))
 
 
 def format_seconds(ms: int) -> str:
@@ -135,7 +135,9 @@ def format_seconds(ms: int) -> str:
     >>> format_seconds(4061), format_seconds(250), format_seconds(5_400_000), format_seconds(-1)
     ('4s', '0s', '1h 30m', '0s')
     """
-    return format_duration(ms // 1000 * 1000) if ms >= UNITS_MS["s"] else "0s"
+    if ms < UNITS_MS["s"]:
+        return "0s"
+    return format_duration(ms // 1000 * 1000)
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -157,7 +159,10 @@ class Beyond(Struct, frozen=True):
         if abs(self.time) >= MAX_INT64:
             return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound
-        distance = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else format_duration(ahead)
+        if ahead >= 2 * YEAR_MS:
+            distance = f"{ahead // YEAR_MS} years"
+        else:
+            distance = format_duration(ahead)
         units = (("microseconds", 10**3), ("nanoseconds", 10**6))
         fitting_units = (
             unit for unit, factor in units if LEAST_UNIX_MS < self.time // factor <= bound

@@ -90,12 +90,15 @@ def join_names(names: Sequence[str], number: int | None = None) -> str:
     >>> join_names(["a", "b"]), join_names(["a", "b"], 9), join_names("abcdefgh")
     ('a and b', 'a, b and 7 more', 'a, b, c, d, e and 3 more')
     """
-    shown_names = names[:NAMES_PER_SENTENCE]
-    hidden_count = (len(names) if number is None else number) - len(shown_names)
-    *first_names, last_name = (
-        [*shown_names, f"{hidden_count:,} more"] if hidden_count > 0 else shown_names
-    )
-    return f"{', '.join(first_names)} and {last_name}" if first_names else last_name
+    shown_names = [*names[:NAMES_PER_SENTENCE]]
+    all_count = len(names) if number is None else number
+    hidden_count = all_count - len(shown_names)
+    if hidden_count > 0:
+        shown_names.append(f"{hidden_count:,} more")
+    *first_names, last_name = shown_names
+    if not first_names:
+        return last_name
+    return f"{', '.join(first_names)} and {last_name}"
 
 
 class Terms(Struct, frozen=True):
@@ -128,7 +131,9 @@ class Spell(Struct, frozen=True):
     @property
     def end(self) -> int:
         """The end of the times that the writer vouches for, after all times while it lasts."""
-        return MAX_INT64 if self.to_time is None else self.to_time
+        if self.to_time is None:
+            return MAX_INT64
+        return self.to_time
 
 
 FROM_FIRST_MARK: tuple[Spell] = (Spell(1),)
@@ -146,11 +151,9 @@ class LateRows(Struct, frozen=True):
     ] = None
 
     def join(self, other: LateRows) -> LateRows:
-        max_time = (
-            None
-            if self.max_time is None or other.max_time is None
-            else max(self.max_time, other.max_time)
-        )
+        max_time = None
+        if self.max_time is not None and other.max_time is not None:
+            max_time = max(self.max_time, other.max_time)
         return LateRows(_sum(self.rows, other.rows), min(self.min_time, other.min_time), max_time)
 
 
@@ -182,7 +185,9 @@ class LateReport(Struct, frozen=True):
 
     @property
     def first(self) -> int:
-        return MIN_INT64 if self.min_time is None else self.min_time
+        if self.min_time is None:
+            return MIN_INT64
+        return self.min_time
 
     @property
     def place(self) -> LatePlace:
@@ -360,8 +365,9 @@ class Late(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """As `describe`, also if the writers are not known."""
-        doubt = "" if self.count or not self else ", but it is not known which rows came too late"
-        return self.describe() + doubt
+        if self.count or self.is_known:
+            return self.describe()
+        return f"{self.describe()}, but it is not known which rows came too late"
 
     def describe(self) -> str:
         """Return the writers with late rows as the end of a sentence; those without a number last.
@@ -372,18 +378,20 @@ class Late(Struct, frozen=True):
         >>> Late((LateWriter("pos", 3, 5, 6, 7), till), 2).describe()
         ', with late rows of pos (3); till may have late rows'
         """
-        counted_writers = [
-            f"{writer.writer} ({writer.row_count})" for writer in self.writers if writer.rows
-        ]
-        uncounted_writers = [writer.writer for writer in self.writers if not writer.rows]
+        counted_writers: list[str] = []
+        uncounted_writers: list[str] = []
+        for writer in self.writers:
+            if writer.rows:
+                counted_writers.append(f"{writer.writer} ({writer.row_count})")
+            else:
+                uncounted_writers.append(writer.writer)
         count = len(counted_writers) if uncounted_writers else self.count
-        rows = ""
+        ending = ""
         if counted_writers:
-            rows = f", with late rows of {join_names(counted_writers, count)}"
-        if not uncounted_writers:
-            return rows
-        uncounted_names = join_names(uncounted_writers, self.count - count)
-        return f"{rows}; {uncounted_names} may have late rows"
+            ending += f", with late rows of {join_names(counted_writers, count)}"
+        if uncounted_writers:
+            ending += f"; {join_names(uncounted_writers, self.count - count)} may have late rows"
+        return ending
 
 
 class Missing(Struct, frozen=True):
@@ -403,8 +411,10 @@ class Missing(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """As `describe`, also if the writers are not known."""
+        if self.count or self.is_known:
+            return self.describe()
         doubt = ", but who is missing is not known: it is older than the ledger or the first mark"
-        return self.describe() + ("" if self.count or self.is_known else doubt)
+        return self.describe() + doubt
 
     def describe(self, now: int | None = None) -> str:
         """Return the missing writers as the end of a sentence; `now` is in Unix ms.
@@ -416,20 +426,17 @@ class Missing(Struct, frozen=True):
         >>> Missing((new,), 3, 3).describe()
         '; paris was not expected yet and 2 more'
         """
-        named_absences = self.writers[:NAMES_PER_SENTENCE]
-        absent_writers = [
-            absence.describe(now) for absence in named_absences if not absence.joined_later
-        ]
-        later_writers = [
-            absence.describe(now) for absence in named_absences if absence.joined_later
-        ]
-        later_count = self.joined_later
-        ending = (
-            f", without {join_names(absent_writers, self.count - later_count)}"
-            if absent_writers
-            else ""
-        )
-        return f"{ending}; {join_names(later_writers, later_count)}" if later_writers else ending
+        absent_writers: list[str] = []
+        later_writers: list[str] = []
+        for absence in self.writers[:NAMES_PER_SENTENCE]:
+            writers = later_writers if absence.joined_later else absent_writers
+            writers.append(absence.describe(now))
+        ending = ""
+        if absent_writers:
+            ending += f", without {join_names(absent_writers, self.count - self.joined_later)}"
+        if later_writers:
+            ending += f"; {join_names(later_writers, self.joined_later)}"
+        return ending
 
 
 class NotVouching(Struct, frozen=True):
@@ -447,7 +454,9 @@ class NotVouching(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        limit = "" if self.to_time is None else f", vouches to {format_time(self.to_time)}"
+        limit = ""
+        if self.to_time is not None:
+            limit = f", vouches to {format_time(self.to_time)}"
         return f"{self.writer} ({STATUS_WORDS.get(self.reason, self.reason)}{limit})"
 
 
@@ -492,17 +501,16 @@ class VouchedBy(Struct, frozen=True):
         ('by 1 of 2 expected writers, not by lima (idle)', 'by 1 of 2 expected writers')
         """
         writers = pluralize(self.count, "writer")
+        if not self.expected and not self.count:
+            return "but nobody vouches for it"
         if not self.expected:
-            if not self.count:
-                return "but nobody vouches for it"
-            names = ", ".join(self.names[:FEW_NAMES])
-            remainder = f" and {self.count - FEW_NAMES:,} more" if self.count > FEW_NAMES else ""
-            return f"by {names}{remainder} ({writers}, none expected)"
+            names = _list_few(self.names, max(0, self.count - FEW_NAMES))
+            return f"by {names} ({writers}, none expected)"
         if self.expected_vouching == self.expected:
             return f"by {writers}, all that are expected"
         clause = f"by {self.expected_vouching:,} of {self.expected:,} expected writers"
         unnamed_count = self.expected - self.expected_vouching
-        unnamed_writers = list[str]()
+        unnamed_writers: list[str] = []
         for writer in self.not_vouching:
             if writer.is_expected and writer.writer in named_elsewhere:
                 unnamed_count -= 1
@@ -511,8 +519,13 @@ class VouchedBy(Struct, frozen=True):
         if not unnamed_count:
             return clause
         other_count = unnamed_count - min(len(unnamed_writers), FEW_NAMES)
-        other_remainder = f" and {other_count:,} more" if other_count else ""
-        return f"{clause}, not by {', '.join(unnamed_writers[:FEW_NAMES])}{other_remainder}"
+        return f"{clause}, not by {_list_few(unnamed_writers, other_count)}"
 
 
 FEW_NAMES = 5
+
+
+def _list_few(names: Sequence[str], other_count: int) -> str:
+    """List the first names, with the number of the others."""
+    first_names = ", ".join(names[:FEW_NAMES])
+    return f"{first_names} and {other_count:,} more" if other_count else first_names

@@ -161,7 +161,9 @@ def _rank_release(release: str | None) -> tuple[int, int, str]:
     >>> sorted(["2025z", "2026a", None, "2025za", "2025b"], key=_rank_release)
     [None, '2025b', '2025z', '2025za', '2026a']
     """
-    match = None if release is None else RELEASE_PATTERN.fullmatch(release)
+    match = None
+    if release is not None:
+        match = RELEASE_PATTERN.fullmatch(release)
     if match is None:
         return 0, 0, ""
     year, letters = match.groups()

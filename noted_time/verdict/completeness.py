@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import itemgetter
+from operator import attrgetter
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -91,7 +91,9 @@ class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def show(self, time: int | None) -> str | None:
         """Return a time on the clock of the zone, `None` for UTC."""
-        return None if time is None else self.tiling.show(time)
+        if time is None:
+            return None
+        return self.tiling.show(time)
 
     @property
     def names_writers(self) -> bool:
@@ -167,18 +169,18 @@ class Completeness(Struct, frozen=True, kw_only=True):
     @property
     def writers_clause(self) -> str:
         """The writers that vouch, and the missing ones that no other lack names."""
-        remarks = (lack for lack in self.lacks if lack.status == "complete")
-        missing_sentences = [lack.sentence for lack in remarks if lack.kind == "missing"]
         writers_clause = ""
         if self.vouched is not None:
             writers_clause = describe_vouching(
                 self.vouched, is_sealed=self.sealed, named_elsewhere=list_unmet_writers(self.lacks)
             )
-        return (
-            f"{writers_clause}, without {join_names(missing_sentences)}"
-            if missing_sentences
-            else writers_clause
-        )
+        missing_sentences: list[str] = []
+        for lack in self.lacks:
+            if lack.status == "complete" and lack.kind == "missing":
+                missing_sentences.append(lack.sentence)
+        if not missing_sentences:
+            return writers_clause
+        return f"{writers_clause}, without {join_names(missing_sentences)}"
 
 
 def find_worst(statuses: Iterable[VerdictStatus]) -> VerdictStatus:
@@ -201,27 +203,37 @@ def apply_policy(answer: Completeness, missing: str, late: str) -> Completeness:
     With `wait`, writers that are missing or do not vouch are waited for. With `warn` and `accept`,
     they are a remark, and so is a stream without expected writers.
     """
-
-    def judge(lack: Lack) -> Lack:
+    lacks: list[Lack] = []
+    for lack in answer.lacks:
         policy = late if lack.kind == "late" else missing
         if lack.kind in POLICY_KINDS and policy in {"warn", "accept"}:
-            return replace(lack, status="complete")
-        if lack.kind in AWAITED_KINDS and policy == "wait" and lack.status != "complete":
-            return replace(lack, status="waiting")
-        return lack
-
-    lacks = tuple(map(judge, answer.lacks))
-    return replace(answer, lacks=lacks, status=find_status(lacks))
+            lacks.append(replace(lack, status="complete"))
+        elif lack.kind in AWAITED_KINDS and policy == "wait" and lack.status != "complete":
+            lacks.append(replace(lack, status="waiting"))
+        else:
+            lacks.append(lack)
+    return replace(answer, lacks=tuple(lacks), status=find_status(lacks))
 
 
 def find_remedy(lacks: Iterable[Lack]) -> str:
-    return next((lack.remedy for lack in lacks if lack.remedy), "")
+    """Return the first remedy, or ""."""
+    for lack in lacks:
+        if lack.remedy:
+            return lack.remedy
+    return ""
 
 
 def describe_objections(lacks: Iterable[Lack]) -> list[str]:
     """Return a sentence for each lack that is not only a remark, with its remedy."""
-    objections = (lack for lack in lacks if lack.status != "complete")
-    return [lack.sentence + (f": {lack.remedy}" if lack.remedy else "") for lack in objections]
+    sentences: list[str] = []
+    for lack in lacks:
+        if lack.status == "complete":
+            continue
+        if lack.remedy:
+            sentences.append(f"{lack.sentence}: {lack.remedy}")
+        else:
+            sentences.append(lack.sentence)
+    return sentences
 
 
 def list_unmet_writers(lacks: Iterable[Lack]) -> set[str]:
@@ -248,24 +260,30 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
     >>> both.complete_to, both.first_lower, both.sentence
     (10, 4, 'to 20; to 10')
     """
-    (first_part, *other_parts) = parts.values()
-    if not other_parts:
-        return first_part
-    lacks = [lack for name, part in parts.items() for lack in name_source(part.lacks, name)]
-    times = [(part.complete_to, part.complete_to_shown) for part in parts.values()]
-    known_times = [(time, shown_time) for time, shown_time in times if time is not None]
+    answers = list(parts.values())
+    if len(answers) == 1:
+        return answers[0]
+    lacks: list[Lack] = []
+    for source, answer in parts.items():
+        lacks += name_source(answer.lacks, source)
     complete_to = None
     shown_time = None
-    if len(known_times) == len(times):
-        complete_to, shown_time = min(known_times, key=itemgetter(0))
-    first_lowers = [part.first_lower for part in parts.values() if part.first_lower is not None]
+    known_times = [answer for answer in answers if answer.complete_to is not None]
+    if len(known_times) == len(answers):
+        least_complete = min(known_times, key=attrgetter("complete_to"))
+        complete_to = least_complete.complete_to
+        shown_time = least_complete.complete_to_shown
+    first_lower = None
+    first_lowers = [answer.first_lower for answer in answers if answer.first_lower is not None]
+    if len(first_lowers) == len(answers):
+        first_lower = max(first_lowers)
     return Completeness(
-        status=find_worst(part.status for part in parts.values()),
+        status=find_worst(answer.status for answer in answers),
         complete_to=complete_to,
         complete_to_shown=shown_time,
         lacks=tuple(lacks),
-        sentence="; ".join(part.sentence for part in parts.values()),
+        sentence="; ".join(answer.sentence for answer in answers),
         remedy=find_remedy(lacks),
-        sealed=all(part.sealed for part in parts.values()),
-        first_lower=max(first_lowers) if len(first_lowers) == len(parts) else None,
+        sealed=all(answer.sealed for answer in answers),
+        first_lower=first_lower,
     )

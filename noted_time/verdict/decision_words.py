@@ -47,13 +47,18 @@ def name_all(number: int) -> str:
 
 
 def format_lower(lower: int | None) -> str:
-    return "before its first mark" if lower is None else f"at {format_time(lower)}"
+    if lower is None:
+        return "before its first mark"
+    return f"at {format_time(lower)}"
 
 
 def describe_advance(stream: str, lower: int, live: int, now: int) -> str:
     lag = max(0, now - lower)
     is_near = lower in UNIX_MS and lag < YEAR_MS
-    progress = f"{format_seconds(lag)} behind" if is_near else f"now at {format_time(lower)}"
+    if is_near:
+        progress = f"{format_seconds(lag)} behind"
+    else:
+        progress = f"now at {format_time(lower)}"
     writers = {0: "no writer is live", 1: "its live writer notes"}
     return (
         f"{stream} advances, {progress}: "
@@ -69,16 +74,14 @@ def describe_overtaking(
     *,
     is_late: bool,
 ) -> str:
-    verb = "is held back" if is_late else "waits"
-    clause = describe_waiting(
-        [waiting_writer.writer for waiting_writer in decision.waiting_for],
-        decision.holding_back_count,
-    )
-    clause = clause if is_late else clause.removeprefix("it waits ")
+    writers = [waiting_writer.writer for waiting_writer in decision.waiting_for]
+    clause = describe_waiting(writers, decision.holding_back_count)
     last_note = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
-    start = format_time(overtaking.began_at)
-    colon = ":" if is_late else ""
-    return f"{stream} {verb} {format_lower(lower)}{colon} {clause} since {start}, and {last_note}."
+    ending = f"since {format_time(overtaking.began_at)}, and {last_note}."
+    place = format_lower(lower)
+    if is_late:
+        return f"{stream} is held back {place}: {clause} {ending}"
+    return f"{stream} waits {place} {clause.removeprefix('it waits ')} {ending}"
 
 
 def describe_decision(
@@ -99,7 +102,9 @@ def describe_decision(
                 "marked."
             )
         case Quiet():
-            reason = "no writer has joined yet" if lower is None else "its writers left long ago"
+            reason = "its writers left long ago"
+            if lower is None:
+                reason = "no writer has joined yet"
             return describe_standstill(stream, lower, reason)
 
 
@@ -115,16 +120,17 @@ def describe_silence(
     >>> describe_silence(2, None, are_silent=True, is_rest=True)
     'all writers that have not finished are silent'
     """
-    silence_start = (
-        ""
-        if last_at is None
-        else f"{', the last' * (excluded_count > 1)} since {format_time(last_at)}"
-    )
-    subject = (
-        f"{name_all(excluded_count)} writers are" if excluded_count > 1 else "its only writer is"
-    )
-    subject = "all writers that have not finished are" if is_rest else subject
-    return f"{subject} {f'silent{silence_start}' if are_silent else 'excluded'}"
+    subject = "its only writer is"
+    silence = "silent"
+    if excluded_count > 1:
+        subject = f"{name_all(excluded_count)} writers are"
+    if is_rest:
+        subject = "all writers that have not finished are"
+    if last_at is not None and excluded_count > 1:
+        silence = f"silent, the last since {format_time(last_at)}"
+    elif last_at is not None:
+        silence = f"silent since {format_time(last_at)}"
+    return f"{subject} {silence if are_silent else 'excluded'}"
 
 
 def describe_never_noted(number: int) -> str:
@@ -133,15 +139,16 @@ def describe_never_noted(number: int) -> str:
     >>> describe_never_noted(1), describe_never_noted(1200)
     ('its only writer has never noted', 'none of its 1,200 writers has ever noted')
     """
-    subject = (
-        "its only writer has never" if number == 1 else f"none of its {number:,} writers has ever"
-    )
+    subject = "its only writer has never"
+    if number != 1:
+        subject = f"none of its {number:,} writers has ever"
     return f"{subject} noted"
 
 
 def describe_return(number: int) -> str:
     """Describe when a stream advances whose `number` of writers are silent."""
-    return f"It advances when {'that writer' if number == 1 else 'one of them'} notes a later time."
+    writer = "that writer" if number == 1 else "one of them"
+    return f"It advances when {writer} notes a later time."
 
 
 def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
@@ -150,7 +157,9 @@ def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
         return f"A reader at this position has reached all marks{waits}."
     needs = []
     for segment in reader.waiting_for[:NAMES_PER_SENTENCE]:
-        noted_clause = f", as {segment.writer} noted" if segment.writer else ""
+        noted_clause = ""
+        if segment.writer:
+            noted_clause = f", as {segment.writer} noted"
         needs.append(
             f"segment {segment.segment} to {segment.needed}{noted_clause} "
             f"(read to {segment.offset})"
@@ -199,7 +208,9 @@ def describe_contact(writer: str, contact: str) -> str:
 
 def describe_no_time(writer: str, reason: str, *, is_heard: bool) -> str:
     """Describe a writer that reported why it notes no later time."""
-    verb = "is alive, but" if is_heard else "reported before it fell silent:"
+    verb = "reported before it fell silent:"
+    if is_heard:
+        verb = "is alive, but"
     return f"{writer} {verb} {reason}."
 
 
@@ -213,10 +224,13 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
 
 def describe_ahead(ahead: int, *, has_waiting: bool, domain: str) -> str:
     """Describe live writers beyond the lower; `domain` is empty if it is the only one."""
-    verb, auxiliary = ("has", "does") if ahead == 1 else ("have", "do")
-    vouches = f", or {auxiliary} not vouch for {domain}" if domain else ""
     writers = pluralize(ahead, "other live writer" if has_waiting else "live writer")
-    return f"{writers} {verb} noted later times{vouches}."
+    clause = "have noted later times"
+    exception = f", or do not vouch for {domain}"
+    if ahead == 1:
+        clause = "has noted later times"
+        exception = f", or does not vouch for {domain}"
+    return f"{writers} {clause}{exception}." if domain else f"{writers} {clause}."
 
 
 def describe_resting(states: Mapping[MemberState, int]) -> Iterator[str]:
@@ -245,7 +259,9 @@ def describe_quiet_segment(segment: int, quiet_ms: int, writer: str, heard_ms: i
 
 
 def describe_idle_writer(writer: str, segments: Sequence[int], idle_ms: int, heard_ms: int) -> str:
-    place = f"segment {segments[0]}, " if len(segments) == 1 else ""
+    place = ""
+    if len(segments) == 1:
+        place = f"segment {segments[0]}, "
     return f"{writer} ({place}for {format_seconds(idle_ms)}, {_format_heard(heard_ms)})"
 
 
@@ -258,10 +274,11 @@ def describe_next_advance(
 ) -> str:
     """Describe the next advance: the forecast in `in_ms`, or at the last timeout."""
     waiting_writers = decision.waiting_for
-    is_one = decision.holding_back_count == 1
-    subject = waiting_writers[0].writer if is_one else "each of them"
-    condition = f"It advances when {subject} notes a later time"
-    timeout_clause = f"when {subject if is_one else 'the last of them'} times out"
+    condition = "It advances when each of them notes a later time"
+    timeout_clause = "when the last of them times out"
+    if decision.holding_back_count == 1:
+        condition = f"It advances when {waiting_writers[0].writer} notes a later time"
+        timeout_clause = f"when {waiting_writers[0].writer} times out"
     if foreseen is not None:
         prediction = f"{condition}, or automatically in {format_seconds(in_ms)}, {timeout_clause}"
         if foreseen.exclusions == decision.holding_back_count:
@@ -270,9 +287,8 @@ def describe_next_advance(
         return f"{prediction}: then to {format_time(foreseen.lower)}, without {names}."
     if not is_possible:
         return f"{condition}, not by itself: no other writer has noted a later time."
-    earliest = format_seconds(
-        max(waiting_writer.times_out_in_ms for waiting_writer in waiting_writers)
-    )
+    longest_ms = max(waiting_writer.times_out_in_ms for waiting_writer in waiting_writers)
+    earliest = format_seconds(longest_ms)
     return f"{condition}, or automatically in {earliest} at the earliest, {timeout_clause}."
 
 
@@ -299,14 +315,17 @@ def describe_excluded(first_excluded: Sequence[tuple[str, Exclusion]], number: i
     """Describe the first of `number` excluded writers."""
     if not number:
         return "No writer is excluded."
-    descriptions = [
-        (writer, f"since {format_time(exclusion.excluded_at)} ({STATUS_WORDS[exclusion.reason]})")
-        for writer, exclusion in first_excluded
+    if not first_excluded:
+        return f"Excluded: {pluralize(number, 'writer')}."
+    reasons = [
+        f"since {format_time(exclusion.excluded_at)} ({STATUS_WORDS[exclusion.reason]})"
+        for _, exclusion in first_excluded
     ]
-    if number == len(descriptions) == 1:
-        return "{} is excluded {}.".format(*descriptions[0])
-    writers = join_names([" ".join(description) for description in descriptions], number)
-    return f"Excluded: {writers if descriptions else pluralize(number, 'writer')}."
+    writers = [writer for writer, _ in first_excluded]
+    if number == len(writers) == 1:
+        return f"{writers[0]} is excluded {reasons[0]}."
+    descriptions = [f"{writer} {reason}" for writer, reason in zip(writers, reasons, strict=True)]
+    return f"Excluded: {join_names(descriptions, number)}."
 
 
 def describe_narrowed(stream: str, writer: str, domain: str) -> str:
@@ -324,7 +343,9 @@ def describe_dry_run(dry_run: DryRun, lower: int | None) -> str:
     if not dry_run.excluded:
         return f"{outcome}."
     names = join_names(dry_run.excluded)
-    writing = f"{names} writes" if len(dry_run.excluded) == 1 else "they write"
+    writing = "they write"
+    if len(dry_run.excluded) == 1:
+        writing = f"{names} writes"
     return f"{outcome}, without {names}: what {writing} below that would then be late."
 
 

@@ -126,7 +126,10 @@ class JudgedDomain(Protocol):
 
 
 class Verdict(NamedTuple):
-    """The lacks at a time, and the mark that has all rows below it, if any, but for these."""
+    """The verdict on one time: the first mark that answers it, and the lacks.
+
+    `complete_to` is the greatest complete time that was found, `None` if none was.
+    """
 
     time: int | None
     mark: Mark | None
@@ -146,21 +149,26 @@ class Verdict(NamedTuple):
 
 
 def judge(domain: JudgedDomain, requirement: Requirement) -> Verdict:
-    """Judge the requested time, or without one the greatest time that is complete."""
+    """Judge the requested time, or without one the greatest time that is complete.
+
+    Without a complete time, it judges the greatest time that the dataset has.
+    """
     check(domain, requirement)
-    latest_time = _find_top(domain, requirement)
+    latest_time = _find_latest_time(domain, requirement)
     time = latest_time if requirement.to is None else requirement.to
     if time is None:
-        return Verdict(
-            None, None, [*_list_unread(domain, requirement, None), *_list_open(domain, requirement)]
-        )
+        return Verdict(None, None, _list_no_mark_lacks(domain, requirement, None))
     verdict = judge_time(domain, requirement, time)
-    best: Verdict | None = verdict
-    if verdict.time != latest_time or verdict.status != "complete":
-        best = None if latest_time is None else _find_greatest(domain, requirement, latest_time)
-    if requirement.to is None and best is not None and verdict.status == "waiting":
-        verdict = best
-    return verdict._replace(complete_to=None if best is None else best.time)
+    if verdict.time == latest_time and verdict.status == "complete":
+        return verdict._replace(complete_to=time)
+    complete_verdict = None
+    if latest_time is not None:
+        complete_verdict = _find_greatest(domain, requirement, latest_time)
+    if complete_verdict is None:
+        return verdict
+    if requirement.to is None and verdict.status == "waiting":
+        return complete_verdict._replace(complete_to=complete_verdict.time)
+    return verdict._replace(complete_to=complete_verdict.time)
 
 
 def check(domain: JudgedDomain, requirement: Requirement) -> None:
@@ -190,33 +198,37 @@ def check(domain: JudgedDomain, requirement: Requirement) -> None:
 
 
 def judge_time(domain: JudgedDomain, requirement: Requirement, time: int) -> Verdict:
-    """Judge a time by the first mark that meets the requirements there."""
+    """Judge a time by the first mark that meets the requirements there.
+
+    The verdict has no mark if none is complete to the time yet. Rows that the dataset has not read
+    are a lack only if the stream itself lacks nothing.
+    """
     history = domain.history
     coverage = domain.coverage
-    last = history.last
-    is_before = coverage.begins_after(time)
-    if last is None or (last.lower < time and not history.is_whole):
-        return Verdict(
-            time, None, [*_list_unread(domain, requirement, time), *_list_open(domain, requirement)]
-        )
+    if history.last is None or (history.last.lower < time and not history.is_whole):
+        return Verdict(time, None, _list_no_mark_lacks(domain, requirement, time))
     first_mark = find_answering_mark(history, coverage, time)
     seq, unmet_writers = _find_required_seq(domain, requirement, first_mark.seq, time)
     mark = history.mark(seq)
-    lacks = [
-        *(_describe_unmet(domain, unmet_writer) for unmet_writer in unmet_writers),
-        *_list_open(domain, requirement),
-    ]
+    lacks = [_describe_unmet(domain, unmet_writer) for unmet_writer in unmet_writers]
+    lacks += _list_open(domain, requirement)
     has_all_rows = history.has_all_rows(seq)
-    if is_before and not has_all_rows:
+    if coverage.begins_after(time) and not has_all_rows:
         lacks.append(_describe_first_mark(domain, requirement))
     if not lacks:
-        unread_lacks = _list_unread(domain, requirement, time, mark)
-        lacks = [*unread_lacks, *_list_expired(domain, requirement, mark, time)]
+        lacks += _list_unread(domain, requirement, time, mark)
+        lacks += _list_expired(domain, requirement, mark, time)
     start = MIN_INT64 if requirement.from_time is None else requirement.from_time
     gaps = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
     if requirement.has_no_missing:
         lacks += _list_unmet_rows(domain, requirement, gaps, time)
     return Verdict(time, mark, lacks, gaps)
+
+
+def _list_no_mark_lacks(
+    domain: JudgedDomain, requirement: Requirement, time: int | None
+) -> list[Lack]:
+    return [*_list_unread(domain, requirement, time), *_list_open(domain, requirement)]
 
 
 def _find_required_seq(
@@ -250,7 +262,9 @@ def _find_required_seq(
 
 
 def _list_required(domain: JudgedDomain, requirement: Requirement) -> Sequence[str]:
-    return (*requirement.require, *(domain.expected if requirement.require_all else ()))
+    if requirement.require_all:
+        return (*requirement.require, *domain.expected)
+    return requirement.require
 
 
 def _list_ends(domain: JudgedDomain, requirement: Requirement) -> Iterator[int]:
@@ -273,7 +287,9 @@ def _list_ends(domain: JudgedDomain, requirement: Requirement) -> Iterator[int]:
 
 def _list_spell_ends(domain: JudgedDomain, writer: str) -> Iterator[int]:
     spells, _ = domain.find_writer_status(writer)
-    yield from (spell.to_time for spell in spells if spell.to_time is not None)
+    for spell in spells:
+        if spell.to_time is not None:
+            yield spell.to_time
 
 
 def _list_limits(domain: JudgedDomain, requirement: Requirement) -> Iterator[int]:
@@ -300,58 +316,66 @@ def build_answer(
     now: int,
 ) -> Completeness:
     """Return the answer with its remarks and its sentence; `now` is in Unix ms."""
-    time = verdict.time
-    mark = verdict.mark
-    gaps = verdict.gaps
     lacks = [*verdict.lacks]
-    description = ""
-    if time is not None and gaps is not None:
-        missing_writers = gaps.missing
-        late_rows = gaps.late
-        lacks += _list_remarks(domain, requirement, gaps, {lack.writer for lack in lacks}, now)
-        shown_time = requirement.format(time)
-        is_sealed = domain.history.is_whole
-        vouching_clause = ""
-        if vouched is not None:
-            unmet_writers = list_unmet_writers(lacks)
-            vouching_clause = describe_vouching(
-                vouched, is_sealed=is_sealed, named_elsewhere=unmet_writers
-            )
-        if gaps.before_first_mark:
-            description = (
-                f"nobody vouches for {shown_time}, which is before the first mark of "
-                f"{domain.stream}{late_rows.describe()}"
-            )
-        elif verdict.status != "waiting":
-            gaps_clause = missing_writers.describe(now) + late_rows.describe()
-            reader_clause = (
-                f", read by {requirement.read.by}"
-                if requirement.read and requirement.read.by
-                else ""
-            )
-            description = (
-                f"{domain.stream} is complete to {shown_time}{reader_clause}, "
-                f"{vouching_clause}{gaps_clause}"
-            )
-    final_verdict = verdict._replace(lacks=lacks)
+    if verdict.time is not None and verdict.gaps is not None:
+        known_writers = {lack.writer for lack in lacks}
+        lacks += _list_remarks(domain, requirement, verdict.gaps, known_writers, now)
+    whole_verdict = verdict._replace(lacks=lacks)
+    description = _describe_completeness(domain, requirement, whole_verdict, vouched, now)
     answering_mark = None
-    if mark is not None and final_verdict.status == "complete":
-        answering_mark = AnsweringMark(**asdict(mark), logs=tuple(domain.logs))
+    if verdict.mark is not None and whole_verdict.status == "complete":
+        answering_mark = AnsweringMark(**asdict(verdict.mark), logs=tuple(domain.logs))
     return Completeness(
-        status=final_verdict.status,
+        status=whole_verdict.status,
         complete_to=verdict.complete_to,
         complete_to_shown=requirement.show(verdict.complete_to),
         mark=answering_mark,
         vouched=vouched,
         lacks=tuple(lacks),
-        sentence=_describe(domain, requirement, final_verdict, description),
+        sentence=_describe(domain, requirement, whole_verdict, description),
         remedy=find_remedy(lacks),
         sealed=domain.history.is_whole,
         first_lower=domain.coverage.first_lower,
     )
 
 
-def _find_top(domain: JudgedDomain, requirement: Requirement) -> int | None:
+def _describe_completeness(
+    domain: JudgedDomain,
+    requirement: Requirement,
+    verdict: Verdict,
+    vouched: VouchedBy | None,
+    now: int,
+) -> str:
+    """Return how far the stream is complete, and by whom; `""` while it waits."""
+    gaps = verdict.gaps
+    if verdict.time is None or gaps is None:
+        return ""
+    shown_time = requirement.format(verdict.time)
+    late_clause = gaps.late.describe()
+    if gaps.before_first_mark:
+        return (
+            f"nobody vouches for {shown_time}, which is before the first mark of "
+            f"{domain.stream}{late_clause}"
+        )
+    if verdict.status == "waiting":
+        return ""
+    reader_clause = ""
+    if requirement.read and requirement.read.by:
+        reader_clause = f", read by {requirement.read.by}"
+    vouching_clause = ""
+    if vouched is not None:
+        vouching_clause = describe_vouching(
+            vouched,
+            is_sealed=domain.history.is_whole,
+            named_elsewhere=list_unmet_writers(verdict.lacks),
+        )
+    return (
+        f"{domain.stream} is complete to {shown_time}{reader_clause}, "
+        f"{vouching_clause}{gaps.missing.describe(now)}{late_clause}"
+    )
+
+
+def _find_latest_time(domain: JudgedDomain, requirement: Requirement) -> int | None:
     """Return the greatest time that the dataset has, rounded down, or `None`."""
     seq = _find_reached_seq(domain, requirement)
     history = domain.history
@@ -362,9 +386,10 @@ def _find_top(domain: JudgedDomain, requirement: Requirement) -> int | None:
     if read_offsets is not None and read_offsets.position is not None and not last_mark.cut.offsets:
         return None
     mark = history.mark(seq)
-    at_most = (
-        mark.lower if read_offsets is None or read_offsets.at_most is None else read_offsets.at_most
-    )
+    if read_offsets is None or read_offsets.at_most is None:
+        at_most = mark.lower
+    else:
+        at_most = read_offsets.at_most
     return requirement.tiling.start_of(min(mark.lower, at_most))
 
 
@@ -435,11 +460,9 @@ def _list_unknown(
     domain: JudgedDomain, last_mark: Mark, read_offsets: ReadOffsets
 ) -> Iterator[Lack]:
     """Yield an unknown partition, unless the log's id shows that it is of the stream's log."""
-    unknown_partitions = (
-        domain.find_unknown_segments(read_offsets.position or {})
-        if read_offsets.log is None
-        else ()
-    )
+    if read_offsets.log is not None:
+        return
+    unknown_partitions = domain.find_unknown_segments(read_offsets.position or {})
     for partition in unknown_partitions[:1]:
         known_partitions = sorted(last_mark.cut.offsets)[:10]
         reason = (
@@ -484,11 +507,13 @@ def _list_lags(
             yield _wait("not_read", f"it is complete to {requirement.format(read_offsets.at_most)}")
         return
     is_none = seq < history.first_seq
-    reached = (
-        "no mark yet" if is_none else f"the mark of {requirement.format(history.mark(seq).lower)}"
-    )
-    subject = "the claim reaches" if read_offsets.position is None else "the offsets reach"
-    yield _wait("not_read", f"{subject} {reached}")
+    read_up_to = "no mark yet"
+    if not is_none:
+        read_up_to = f"the mark of {requirement.format(history.mark(seq).lower)}"
+    subject = "the offsets reach"
+    if read_offsets.position is None:
+        subject = "the claim reaches"
+    yield _wait("not_read", f"{subject} {read_up_to}")
 
 
 def _list_expired(
@@ -530,7 +555,9 @@ def _wait(kind: LackKind, sentence: str) -> Lack:
 
 
 def _describe_unmet(domain: JudgedDomain, unmet_writer: NotVouching) -> Lack:
-    kind: LackKind = "missing" if unmet_writer.reason in {"missing", "narrowed"} else "not_vouching"
+    kind: LackKind = "not_vouching"
+    if unmet_writer.reason in {"missing", "narrowed"}:
+        kind = "missing"
     is_expected = unmet_writer.reason == "unknown" and unmet_writer.writer in domain.expected
     may_come = (unmet_writer.may_come or is_expected) and not domain.history.is_whole
     status: VerdictStatus = "waiting" if may_come else "incomplete"
@@ -630,10 +657,14 @@ def _describe_late(domain: JudgedDomain, late_writer: LateWriter, status: Verdic
 def _describe(
     domain: JudgedDomain, requirement: Requirement, verdict: Verdict, description: str
 ) -> str:
-    remarks = () if requirement.read is None else requirement.read.remarks
+    remarks: tuple[str, ...] = ()
+    if requirement.read is not None:
+        remarks = requirement.read.remarks
     sentences = describe_objections(verdict.lacks)
     if description:
         return "; ".join([description, *remarks, *sentences])
     reasons = "; ".join([*sentences, *remarks])
-    goal = "" if verdict.time is None else f" to {requirement.format(verdict.time)}"
+    goal = ""
+    if verdict.time is not None:
+        goal = f" to {requirement.format(verdict.time)}"
     return f"{domain.stream} is not known to be complete{goal}: {reasons}"

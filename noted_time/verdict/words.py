@@ -67,7 +67,9 @@ def describe_waiting(names: Sequence[str], number: int) -> str:
     >>> describe_waiting(["oslo", "lima"], 2)
     'it waits for oslo and lima'
     """
-    return f"it waits for {join_names(names, number)}" if names else ""
+    if not names:
+        return ""
+    return f"it waits for {join_names(names, number)}"
 
 
 def suggest_writer(
@@ -89,4 +91,6 @@ def suggest_writer(
     if forgets_after_ms is None:
         return remedy
     forgotten_hint = FORGOTTEN.format(stream=stream, retention=format_duration(forgets_after_ms))
-    return f"{remedy} {forgotten_hint}" if similar_names else f"{remedy}. {forgotten_hint}"
+    if similar_names:
+        return f"{remedy} {forgotten_hint}"
+    return f"{remedy}. {forgotten_hint}"

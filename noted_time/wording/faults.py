@@ -43,7 +43,9 @@ PlacedFault = tuple[str, str]  # the path of a field, and why its value is inval
 
 
 def shorten(text: str) -> str:
-    return text if len(text) <= BRIEF_LENGTH else text[:BRIEF_LENGTH] + "…"
+    if len(text) <= BRIEF_LENGTH:
+        return text
+    return text[:BRIEF_LENGTH] + "…"
 
 
 def describe_unknown(kind: str, name: str, known_names: Sequence[str]) -> str:
@@ -53,8 +55,12 @@ def describe_unknown(kind: str, name: str, known_names: Sequence[str]) -> str:
     "unknown field; did you mean 'time'? Known: writer, time"
     """
     similar_names = get_close_matches(name[:100], known_names, n=1)
-    introduction = f"did you mean {similar_names[0]!r}? Known" if similar_names else "known"
-    hint = f"{introduction}: {', '.join(known_names)}" if known_names else "this call has none"
+    introduction = "known"
+    if similar_names:
+        introduction = f"did you mean {similar_names[0]!r}? Known"
+    hint = "this call has none"
+    if known_names:
+        hint = f"{introduction}: {', '.join(known_names)}"
     return f"unknown {kind}; {hint}"
 
 
@@ -78,8 +84,11 @@ def _describe_fault(error: Mapping[str, Any]) -> str:
 
 
 def describe_pattern(pattern: str) -> str:
-    fault_by_part = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME))
-    return next((fault for part, fault in fault_by_part if part in pattern), MUST_BE_A_LINE)
+    if "{1,64}" in pattern:
+        return MUST_BE_A_SESSION
+    if "A-Z" in pattern:
+        return MUST_BE_A_NAME
+    return MUST_BE_A_LINE
 
 
 def describe_input(value: object) -> str:
@@ -88,13 +97,13 @@ def describe_input(value: object) -> str:
     >>> describe_input(-5), describe_input("2013-01-01T10:00Z"), describe_input([1])
     (', not -5', ", not '2013-01-01T10:00Z': in Unix ms that is 1357034400000", '')
     """
+    if isinstance(value, bool):
+        return f", not {json.dumps(value)}"
     if not isinstance(value, str | int | float):
         return ""
-    description = f", not {json.dumps(value) if isinstance(value, bool) else shorten(repr(value))}"
+    description = f", not {shorten(repr(value))}"
+    if "T" not in str(value):
+        return description
     with suppress(Unreadable):
-        return (
-            f"{description}: in Unix ms that is {parse_time(str(value))}"
-            if "T" in str(value)
-            else description
-        )
+        return f"{description}: in Unix ms that is {parse_time(str(value))}"
     return description
