@@ -260,6 +260,7 @@ __all__ = [
     "join_names",
     "list_local_spans",
     "locate_root",
+    "locate_root",
     "name_noted_topic",
     "name_program",
     "name_source",
