@@ -10,6 +10,7 @@ from noted_time.extending import Rejected, format_time, join_names, name_program
 from noted_time_extensions.debezium.source_clock import SourceClock, SteppedBack
 from noted_time_extensions.debezium.source_offsets import (
     OffsetKey,
+    SourceOffset,
     read_json,
     read_key,
     read_offset,
@@ -42,13 +43,16 @@ OTHER_PREFIX = (
     "connector {connector!r} does not write Kafka topic {topic!r}: its topics begin with "
     "{prefix!r}. Name the connector that writes it, or pass --routed if a transformation names it"
 )
+STANDSTILL = "the commit time of connector {connector!r} has not risen for a minute"
 HEARTBEAT_REMEDY = (
-    'let the connector commit to its database: heartbeat.interval.ms=1000, heartbeat.action.query="'
-    "SELECT pg_logical_emit_message(true, 'noted-time', '')\" (PostgreSQL 14 or newer)"
+    "{standstill}. If the database has no commits, let the connector make some "
+    "(PostgreSQL 14 or newer):\n"
+    "  heartbeat.interval.ms=1000\n"
+    "  heartbeat.action.query=SELECT pg_logical_emit_message(true, 'noted-time', '')"
 )
 GAP_REASON = (
-    "the offset of connector {connector!r} was deleted, and came again without a snapshot: changes "
-    "in between may be missing. If none is, start the observer once with --accept-gap"
+    "the offset of connector {connector!r} was deleted and came again without a snapshot, so "
+    "changes may be missing: if none are, start the observer once with --accept-gap"
 )
 STEPPED_BACK = (
     "the commit time of connector {connector!r} went back from {proven} to {time}, so changes that "
@@ -131,10 +135,7 @@ class CommitTimes:
         offset = read_offset(value)
         if offset is None:
             raise self._build_foreign(key)
-        if offset.commit is None and offset.snapshot is None:
-            raise Rejected(
-                NO_COMMIT_TIME.format(connector=connector, remedy=self._name_field_command())
-            )
+        self._check_source(part, offset)
         stepped_back = clock.take(offset, written_at)
         if stepped_back is not None:
             self._report_step(part, stepped_back)
@@ -146,7 +147,7 @@ class CommitTimes:
         self._is_caught_up = True
         if self._accepts_gaps:
             self._accept_gaps()
-        missing = self._find_missing_connectors()
+        missing = self.find_missing_connectors()
         if missing:
             self._warnings.append(self._describe_missing(missing))
 
@@ -154,7 +155,7 @@ class CommitTimes:
         """Return the time that is proven at `now` (Unix ms), or why none is."""
         if not self._is_caught_up:
             return NoTime(f"Kafka topic {self._offsets!r} is being read")
-        missing = self._find_missing_connectors()
+        missing = self.find_missing_connectors()
         if missing:
             return NoTime(self._describe_missing(missing))
         for part, clock in self._clocks.items():
@@ -185,6 +186,17 @@ class CommitTimes:
         """Return the prefixes of the connectors' topics."""
         return sorted({part.prefix for part in self._clocks})
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether an offset of each connector was read."""
+        return self._is_caught_up and not self.find_missing_connectors()
+
+    def _check_source(self, part: SourcePart, offset: SourceOffset) -> None:
+        """Raise `Rejected` for a source whose times cannot be known."""
+        if offset.commit is None and offset.snapshot is None:
+            remedy = self._name_field_command()
+            raise Rejected(NO_COMMIT_TIME.format(connector=part.connector, remedy=remedy))
+
     def _get_time_us(self, part: SourcePart) -> int:
         """Return the proven time of a part that need not wait."""
         return self._clocks[part].time_us or 0
@@ -199,10 +211,10 @@ class CommitTimes:
         return self._clocks[part].rose_at
 
     def _describe_standstill(self, part: SourcePart) -> str:
-        return (
-            f"the commit time of connector {part.connector!r} has not risen for a minute: "
-            f"{HEARTBEAT_REMEDY}"
-        )
+        return STANDSTILL.format(connector=part.connector)
+
+    def _name_remedy(self, standstill: str) -> str:
+        return HEARTBEAT_REMEDY.format(standstill=standstill)
 
     def _find_part(self, key: OffsetKey) -> SourcePart:
         connector = key.connector
@@ -244,7 +256,7 @@ class CommitTimes:
             sentence = self._describe_standstill(part)
             if part not in self._still_parts:
                 self._still_parts.add(part)
-                self._warnings.append(sentence)
+                self._warnings.append(self._name_remedy(sentence))
             return sentence
         return None
 
@@ -256,7 +268,8 @@ class CommitTimes:
             STEPPED_BACK.format(connector=part.connector, proven=proven, time=time)
         )
 
-    def _find_missing_connectors(self) -> list[str]:
+    def find_missing_connectors(self) -> list[str]:
+        """Return the connectors without an offset."""
         present = {part.connector for part in self._clocks}
         return [name for name in self._connectors if name not in present]
 
@@ -295,15 +308,16 @@ def find_source_name(value: bytes | None) -> str | None:
     >>> find_source_name(b'{"payload": {"source": {"name": "sales"}}}')
     'sales'
     """
-    content = read_json(value)
-    for envelope in _list_envelopes(content):
+    for envelope in list_envelopes(value):
         match envelope:
             case {"source": {"name": str(name)}}:
                 return name
     return None
 
 
-def _list_envelopes(content: object) -> Iterator[Mapping[str, object]]:
+def list_envelopes(value: bytes | None) -> Iterator[Mapping[str, object]]:
+    """Yield the objects that may be the envelope of a change: the value, or its `payload`."""
+    content = read_json(value)
     if isinstance(content, dict):
         yield content
         payload = content.get("payload")

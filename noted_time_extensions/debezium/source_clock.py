@@ -41,6 +41,8 @@ class SourceClock:
     commit_lsn: int | None = None
     read_at: int | None = None
     """When the last offset came, in Unix ms."""
+    begun_at: int | None = None
+    """When the first offset came after a snapshot."""
     rose_at: int | None = None
     """When the proven time last rose."""
     _last: Commit | None = field(default=None, init=False)
@@ -67,6 +69,7 @@ class SourceClock:
         """Take the deletion of the offset."""
         self.read_at = now
         self.is_deleted = True
+        self.snapshot = None
         self._begin_again()
 
     def _begin_again(self) -> None:
@@ -78,6 +81,7 @@ class SourceClock:
         last = self._last
         if last is None:
             self._last = commit
+            self.begun_at = now
             self.rose_at = now
             return
         if commit.place == last.place:

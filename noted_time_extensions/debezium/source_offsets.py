@@ -47,11 +47,13 @@ class SourceOffset(NamedTuple):
     - `commit`: the last commit that was read, `None` if the offset has no time.
     - `snapshot`: the kind of the snapshot that is running.
     - `commit_lsn`: PostgreSQL's position of the last commit.
+    - `is_postgresql`: whether the source has such positions.
     """
 
     commit: Commit | None
     snapshot: str | None = None
     commit_lsn: int | None = None
+    is_postgresql: bool = True
 
 
 def read_key(key: bytes | None) -> OffsetKey | None:
@@ -65,15 +67,21 @@ def read_key(key: bytes | None) -> OffsetKey | None:
 def read_offset(value: bytes) -> SourceOffset | None:
     """Return what an offset says, `None` for a value that Connect did not write.
 
-    >>> read_offset(b'{"ts_usec": 1500, "lsn_commit": 7, "lsn": 9}')
-    SourceOffset(commit=Commit(time_us=1500, place=(7,)), snapshot=None, commit_lsn=7)
+    >>> offset = read_offset(b'{"ts_usec": 1500, "lsn_commit": 7, "lsn": 9}')
+    >>> offset.commit, offset.commit_lsn
+    (Commit(time_us=1500, place=(7,)), 7)
     """
     content = read_json(value)
     if not isinstance(content, dict):
         return None
     lsn = content.get("lsn_commit")
     commit_lsn = lsn if isinstance(lsn, int) else None
-    return SourceOffset(_find_commit(content), _find_snapshot(content), commit_lsn)
+    return SourceOffset(
+        _find_commit(content),
+        _find_snapshot(content),
+        commit_lsn,
+        is_postgresql="lsn" in content or "ts_usec" in content,
+    )
 
 
 def read_json(text: bytes | str | None) -> object:

@@ -1,0 +1,121 @@
+"""A database with commit times, a worker of Kafka Connect, and an observer of Debezium's topics."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.processes import environment
+from tools.trials import debezium, kafka
+from tools.trials.changes import TABLES, NotedTime, create_tables, find_places, list_changes
+from tools.trials.changes import list_wrong as list_wrong_times
+from tools.trials.daemons import Daemon
+from tools.trials.kafka import Broker
+from tools.trials.postgres import UNSYNCED, Server, find_binaries
+from tools.trials.served import Served
+
+
+class Verdict(NamedTuple):
+    """What a judge found: how many times were noted, which are wrong, and by how many changes."""
+
+    noted: int
+    wrong: list[NotedTime]
+    changes: int
+
+
+class Shop:
+    """A database, its connector, its topics and their streams."""
+
+    def __init__(
+        self, server: Server, broker: Broker, served: Served, name: str, directory: Path
+    ) -> None:
+        self.server, self.broker, self.served, self.name = server, broker, served, name
+        self.directory = directory
+        self.url = server.make_database()
+        create_tables(server, self.url)
+
+    @property
+    def database(self) -> str:
+        return self.url.rpartition("/")[2]
+
+    def name_topic(self, table: str) -> str:
+        return f"{self.name}.public.{table}"
+
+    def connect(self, worker: debezium.Worker, **settings: str) -> None:
+        """Create the connector, and the topics of all its tables."""
+        for table in TABLES:
+            if self.name_topic(table) not in self.broker.topics():
+                self.broker.create(self.name_topic(table), 2)
+                self.served.make(self.name_topic(table))
+        tables = ",".join(f"public.{table}" for table in TABLES)
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        worker.set_connector(self.name, self.server, self.database, tables, given)
+
+    @contextmanager
+    def observe(self, table: str, *options: str) -> Iterator[Daemon]:
+        """Observe the topic of a table until the end of the block."""
+        topic = self.name_topic(table)
+        words = [sys.executable, "-m", "noted_time", "observe", "kafka", "debezium"]
+        words += [
+            self.broker.address,
+            topic,
+            "--connector",
+            self.name,
+            "--delay",
+            "100ms",
+            "--poll",
+            "200ms",
+            *options,
+        ]
+        words += ["--url", self.served.url]
+        with Daemon(words, self.directory / f"{table}.log", environment()) as observer:
+            yield observer
+
+    def list_noted(self, table: str) -> list[NotedTime]:
+        noted_times: list[NotedTime] = []
+        for mark in self.served.all_marks(self.name_topic(table), "default"):
+            ends = {int(partition): end for partition, end in mark["cut"].items()}
+            noted_times.append(NotedTime(mark["lower"], ends))
+        return noted_times
+
+    def judge(self, table: str, *, by: str = "commit") -> Verdict:
+        """Compare all marks of a topic with all rows of its table, by a time of the database."""
+        times_us: dict[int, int] = {}
+        for change in list_changes(self.server, self.url, table):
+            times_us[change.id] = change.commit_us if by == "commit" else change.start_us
+        noted_times = self.list_noted(table)
+        places = find_places(self.broker, self.name_topic(table))
+        wrong = list_wrong_times(noted_times, times_us, places)
+        return Verdict(len(noted_times), wrong, len(times_us))
+
+
+@pytest.fixture(scope="session")
+def logical() -> Iterator[Server]:
+    """Return a PostgreSQL server that Debezium can read."""
+    directory = find_binaries()
+    if directory is None:
+        pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
+    with Server(directory, *UNSYNCED, *debezium.LOGICAL) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[debezium.Worker]:
+    """Return a worker of Kafka Connect that the tests share."""
+    if not debezium.find_class_path():
+        pytest.skip(debezium.MISSING if kafka.is_installed() else kafka.MISSING)
+    with debezium.Worker(broker, tmp_path_factory.mktemp("connect")) as worker:
+        worker.wait()
+        yield worker
+
+
+@pytest.fixture
+def shop(
+    logical: Server, broker: Broker, served: Served, request: pytest.FixtureRequest, tmp_path: Path
+) -> Shop:
+    """Return a database with two tables, named like the test."""
+    name = request.node.name.removeprefix("test_").split("[")[0][:40]
+    return Shop(logical, broker, served, name, tmp_path)
