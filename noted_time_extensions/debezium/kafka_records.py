@@ -81,13 +81,19 @@ class Heartbeats:
     def read_into(self, times: StartTimes) -> None:
         """Pass the new messages of all connectors to `times`, at first the last ones."""
         for prefix in times.list_prefixes():
-            records = self._records.get(prefix)
-            if records is None:
-                name = f"{prefix}.message"
-                records = self._records[prefix] = RecordsOfTopic(self._config, name)
+            try:
+                records = self._find_records(prefix)
+            except Rejected as refusal:  # the first message creates the topic
+                times.miss_heartbeats(prefix, str(refusal))
+                continue
             for message in records.read(most_former=MOST_FORMER_HEARTBEATS):
                 _, written_at = message.timestamp()
                 times.take_heartbeat(prefix, message.value(), written_at)
+
+    def _find_records(self, prefix: str) -> RecordsOfTopic:
+        if prefix not in self._records:
+            self._records[prefix] = RecordsOfTopic(self._config, f"{prefix}.message")
+        return self._records[prefix]
 
 
 class SourceNames:

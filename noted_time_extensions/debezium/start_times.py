@@ -104,6 +104,8 @@ class StartClock:
     """The last heartbeat that was reached."""
     came_at: int | None = None
     """When the last heartbeat came, in Unix ms."""
+    missing_reason: str | None = None
+    """Why there are no heartbeats to read."""
     rose_at: int | None = None
     """When the heartbeat came that raised the time."""
     _waiting: list[tuple[Heartbeat, int]] = field(default_factory=list, init=False)
@@ -111,6 +113,7 @@ class StartClock:
     def take(self, heartbeat: Heartbeat, now: int) -> None:
         """Take a heartbeat that came at `now` (Unix ms)."""
         self.came_at = now
+        self.missing_reason = None
         self._waiting.append((heartbeat, now))
 
     def reach(self, commit_lsn: int) -> list[Heartbeat]:
@@ -147,6 +150,10 @@ class StartTimes(CommitTimes):
         if heartbeat is not None:
             self._find_clock(prefix).take(heartbeat, written_at)
 
+    def miss_heartbeats(self, prefix: str, reason: str) -> None:
+        """Tell why the heartbeats of a prefix cannot be read."""
+        self._find_clock(prefix).missing_reason = reason
+
     def reach_offsets(self) -> None:
         """Count the heartbeats that the committed offsets have reached."""
         for part, clock in self._clocks.items():
@@ -168,8 +175,12 @@ class StartTimes(CommitTimes):
         return self._find_clock(part.prefix).time_us or 0
 
     def _describe_wait(self, part: SourcePart) -> str | None:
-        if self._find_clock(part.prefix).time_us is None:
-            return f"the next heartbeat message of connector {part.connector!r} is awaited"
+        start_clock = self._find_clock(part.prefix)
+        if start_clock.time_us is None:
+            return (
+                start_clock.missing_reason
+                or f"the next heartbeat message of connector {part.connector!r} is awaited"
+            )
         return None
 
     def _find_rise(self, part: SourcePart) -> int | None:

@@ -99,6 +99,17 @@ def test_a_start_below_a_proven_one_is_counted() -> None:
     )
 
 
+def test_a_missing_topic_of_heartbeats_is_the_reason() -> None:
+    """The first heartbeat creates it."""
+    times = make_times()
+    times.miss_heartbeats("sales", "there is no Kafka topic 'sales.message'")
+    missing = times.judge(NOW)
+    beat(times, lsn=1, ago=5000)
+
+    assert missing == NoTime("there is no Kafka topic 'sales.message'")
+    assert times.judge(NOW) == Claim(NOW - 5000)
+
+
 def test_another_database_is_refused() -> None:
     times = StartTimes("sales.orders", ["shop"])
 
