@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from noted_time.extending import pluralize
-from noted_time_cli.extending import (
-    Looks,
-    Noting,
-    ObservedTopic,
-    command,
-    duration,
-    echo,
-    fail,
-    option,
-)
+from noted_time_cli.extending import Noting, ObservedTopic, command, duration, echo, fail, option
 from noted_time_extensions.debezium.heartbeat_query import build_settings
-from writer_client import WriterClient
+from writer_client import Seen, WriterClient
 
 if TYPE_CHECKING:
     from noted_time_extensions.debezium.commit_times import CommitTimes
@@ -115,13 +106,13 @@ def debezium(topic: ObservedTopic, *, connectors: Connectors, noting: Noting) ->
     times = connectors.make_times(topic.topic)
     configs: list[Mapping[str, Any]] = []
 
-    def make_looks(config: Mapping[str, Any], name: str, _: WriterClient) -> Looks:
+    def make_looks(config: Mapping[str, Any], name: str, _: WriterClient) -> Callable[[], Seen]:
         from writer_client import KafkaEnds
 
         configs.append(config)
         return KafkaEnds(config, name)
 
-    def make_noter(client: WriterClient, looks: Looks) -> DebeziumNoter:
+    def make_noter(client: WriterClient, looks: Callable[[], Seen]) -> DebeziumNoter:
         from noted_time_extensions.debezium.kafka_records import HighWatermarks
         from noted_time_extensions.debezium.observing import DebeziumNoter
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-import time as clocks
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from noted_time.extending import GrowingEnds
 from noted_time_extensions.debezium.commit_times import Claim, NoTime
 from writer_client import Seen, WriterClient
-from writer_client.extending import SIGN_OF_LIFE_MS, Observer
+from writer_client.extending import SIGN_OF_LIFE_MS, Observer, unix_ms
 
 log = logging.getLogger("noted_time.observer")
-
-
-def read_unix_ms() -> int:
-    """Return this machine's clock in Unix ms."""
-    return clocks.time_ns() // 1_000_000
 
 
 class Judging(Protocol):
@@ -52,7 +46,7 @@ class DebeziumNoter(Observer):
         judging: Judging,
         domain: str | None = None,
         poll_ms: int = 1000,
-        clock: Callable[[], int] = read_unix_ms,
+        clock: Callable[[], int] = unix_ms,
     ) -> None:
         super().__init__(client, looks, poll_ms, SIGN_OF_LIFE_MS + poll_ms, GrowingEnds())
         self._read_stable_ends = looks

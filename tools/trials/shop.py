@@ -1,20 +1,24 @@
-"""A database with commit times, a worker of Kafka Connect, and an observer of Debezium's topics."""
+"""A database that Debezium reads, observers of its topics, and a judge of their marks."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
-from tests.support.processes import environment
-from tools.trials import debezium, kafka
-from tools.trials.changes import TABLES, NotedTime, create_tables, find_places, list_changes
-from tools.trials.changes import list_wrong as list_wrong_times
+from tools.trials import debezium
+from tools.trials.changes import (
+    TABLES,
+    NotedTime,
+    create_tables,
+    find_places,
+    list_changes,
+    list_wrong,
+)
 from tools.trials.daemons import Daemon
 from tools.trials.kafka import Broker
-from tools.trials.postgres import UNSYNCED, Server, find_binaries
+from tools.trials.postgres import Server
 from tools.trials.served import Served
 
 
@@ -71,7 +75,7 @@ class Shop:
             *options,
         ]
         words += ["--url", self.served.url]
-        with Daemon(words, self.directory / f"{table}.log", environment()) as observer:
+        with Daemon(words, self.directory / f"{table}.log", os.environ) as observer:
             yield observer
 
     def list_noted(self, table: str) -> list[NotedTime]:
@@ -88,34 +92,5 @@ class Shop:
             times_us[change.id] = change.commit_us if by == "commit" else change.start_us
         noted_times = self.list_noted(table)
         places = find_places(self.broker, self.name_topic(table))
-        wrong = list_wrong_times(noted_times, times_us, places)
+        wrong = list_wrong(noted_times, times_us, places)
         return Verdict(len(noted_times), wrong, len(times_us))
-
-
-@pytest.fixture(scope="session")
-def logical() -> Iterator[Server]:
-    """Return a PostgreSQL server that Debezium can read."""
-    directory = find_binaries()
-    if directory is None:
-        pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
-    with Server(directory, *UNSYNCED, *debezium.LOGICAL) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[debezium.Worker]:
-    """Return a worker of Kafka Connect that the tests share."""
-    if not debezium.find_class_path():
-        pytest.skip(debezium.MISSING if kafka.is_installed() else kafka.MISSING)
-    with debezium.Worker(broker, tmp_path_factory.mktemp("connect")) as worker:
-        worker.wait()
-        yield worker
-
-
-@pytest.fixture
-def shop(
-    logical: Server, broker: Broker, served: Served, request: pytest.FixtureRequest, tmp_path: Path
-) -> Shop:
-    """Return a database with two tables, named like the test."""
-    name = request.node.name.removeprefix("test_").split("[")[0][:40]
-    return Shop(logical, broker, served, name, tmp_path)

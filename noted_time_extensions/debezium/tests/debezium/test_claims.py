@@ -3,9 +3,9 @@
 import time
 
 from noted_time_extensions.debezium.heartbeat_query import build_query
-from tests.debezium.conftest import Shop
 from tools.trials.changes import Transactions
 from tools.trials.debezium import Worker
+from tools.trials.shop import Shop
 from tools.trials.waiting import wait_until
 
 
