@@ -11,6 +11,7 @@ OWN_NAMES: Mapping[str, str] = {
     "doctor --log": "files",
     "iceberg:": "tables",
     "observe log": "files",
+    "observe kafka debezium": "debezium",
     "observe kafka field": "observe",
     "observe kafka read-timestamp": "observe",
     "observe kafka resolved": "observe",

@@ -194,5 +194,5 @@ def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path:
     assert built.returncode == 0
     assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
     assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
-    assert version.stdout.endswith("extensions analyse, files, latest, observe, tables\n")
+    assert version.stdout.endswith("extensions analyse, debezium, files, latest, observe, tables\n")
     assert "noted_time_extensions.latest" not in sys.modules

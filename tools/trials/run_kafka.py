@@ -103,16 +103,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--repository", metavar="URL", help="to fetch jars from there")
     parser.add_argument(
-        "--fetch", action="store_true", help="only fetch the jars of all tests, 76 MB"
+        "--fetch", action="store_true", help="only fetch the jars of all tests, 88 MB"
     )
     return parser
 
 
 def _fetch_all(repository: str | None) -> None:
     """Fetch what tests need: Kafka Connect, other clients, and connectors of Spark."""
-    from tools.trials import connect_server, kafka, tables  # noqa: PLC0415 - these load Spark
+    from tools.trials import connect_server, debezium, kafka, tables  # noqa: PLC0415 - load Spark
 
-    for each in (kafka, tables, connect_server):
+    for each in (kafka, tables, connect_server, debezium):
         each.install(repository)
 
 

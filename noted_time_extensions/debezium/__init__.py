@@ -1,0 +1,1 @@
+"""Notes the commit times of a source database for topics of Debezium's connectors."""

@@ -1,0 +1,14 @@
+"""Declares the command of the extension `debezium`."""
+
+from __future__ import annotations
+
+from noted_time.extending import Command
+
+COMMANDS = [
+    Command(
+        words="observe kafka debezium",
+        panel="Write to a stream",
+        help="Note the commit times of a source database for a topic of Debezium.",
+        function="noted_time_extensions.debezium.command:debezium",
+    )
+]
