@@ -271,7 +271,6 @@ __all__ = [
     "list_local_spans",
     "load_function",
     "locate_root",
-    "locate_root",
     "name_noted_topic",
     "name_program",
     "name_source",

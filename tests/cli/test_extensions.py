@@ -58,7 +58,7 @@ def extend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extend:
 
 
 class Program:
-    """A command line with the groups `noted-time` and `noted-time observe`, and their extensions."""
+    """The groups `noted-time` and `noted-time observe`, and their extensions."""
 
     def __init__(self) -> None:
         self.app = typer.Typer(cls=CommandGroup)
