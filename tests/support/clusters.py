@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from tools.trials.served import Served
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of each folder `cluster`, because they need Java."""
+    for item in items:
+        if item.path.parent.name == "cluster":
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Return the cluster of a process, which reads Kafka if the connector is installed.

@@ -87,17 +87,8 @@ SUITES = (
     Suite("--docs", "the site of the pages"),
     Suite("--packages", "what ./run release builds"),
     Suite("--stores", "file logs in object stores, with moto's S3: 20 MB"),
-    Suite(
-        "--debezium",
-        "changes of PostgreSQL by Kafka Connect and Debezium",
-        installs=False,
-        parent="noted_time_extensions/debezium/tests",
-    ),
-    Suite(
-        "--registry",
-        "records that a schema registry describes, with Apicurio's: 142 MB",
-        parent="noted_time_extensions/observe/tests",
-    ),
+    Suite("--debezium", "changes of PostgreSQL by Kafka Connect and Debezium", installs=False),
+    Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
 )
 """The suites in the order of a build, the long ones first."""
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+from pyspark import cloudpickle
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
 from noted_time import (
     BacklogPolicy,
@@ -27,6 +28,7 @@ from noted_time_extensions.files.spark.query import LogQuery
 from spark_integration import CatchUp, Ingestion, Noted, WatermarkPolicy
 from spark_integration.session.sources import build_options
 from tests.spark.test_asking import NOON, WITHOUT_JAVA
+from tests.spark.test_tokens import SECRET
 from tests.support.bundles import take_fields
 from tests.support.loopback import Loopback, give
 from tests.support.noted_stream import NotedStream
@@ -211,3 +213,13 @@ def test_event_time_is_read_with_any_columns(flights: NotedStream) -> None:
 def test_a_range_names_its_bounds_as_times() -> None:
     with pytest.raises(Rejected, match="start_at 2013-01-01T12:00:00Z is not below end_at 2013-"):
         ReadRange(NOON, NOON)
+
+
+def test_workers_are_given_no_token() -> None:
+    """Spark pickles a reader and its source for the workers."""
+    query = LogQuery("/log", "flights", "http://127.0.0.1", "time")
+    source = LogSource(build_options(query, SECRET))
+    reader = source.streamReader(StructType([StructField("time", TimestampType())]))
+
+    assert reader._secrets[0] == SECRET
+    assert SECRET.encode() not in cloudpickle.dumps((source, reader))  # type: ignore[no-untyped-call]
