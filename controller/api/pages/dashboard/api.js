@@ -35,17 +35,17 @@ let askingForToken = null;
 export async function call(method, path, { query = {}, body, within = ANSWER_MS } = {}) {
   const url = new URL(path, base);
   for (const [name, value] of Object.entries(query)) {
-    for (const each of [value].flat()) if (each != null && each !== "") url.searchParams.append(name, each);
+    for (const item of [value].flat()) if (item != null && item !== "") url.searchParams.append(name, item);
   }
   const token = sessionStorage.getItem(TOKEN);
   const headers = { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
   if (body) headers["Content-Type"] = "application/json";
   const signal = AbortSignal.timeout(within);
   const answer = await fetch(url, { method, headers, signal, body: body && written(body) });
-  const found = await answer.text().then(parsed).catch(() => null);
-  if (answer.ok && found) return found;
-  if (!found && answer.status < 400) throw new Problem(null, { detail: FOREIGN });
-  if (answer.status !== 401) throw new Problem(answer.status, found ?? {});
+  const content = await answer.text().then(parsed).catch(() => null);
+  if (answer.ok && content) return content;
+  if (!content && answer.status < 400) throw new Problem(null, { detail: FOREIGN });
+  if (answer.status !== 401) throw new Problem(answer.status, content ?? {});
   if (token === sessionStorage.getItem(TOKEN)) await (askingForToken ??= askForToken(token != null));
   return call(method, path, { query, body, within });
 }

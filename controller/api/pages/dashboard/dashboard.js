@@ -67,7 +67,7 @@ const ACTS = {
   choose: ({ choice }) => choose(parsed(choice)),
   pick: ({ writer }) => {
     const { picked } = chosen;
-    choose({ picked: picked.includes(writer) ? picked.filter((each) => each !== writer) : [...picked, writer] });
+    choose({ picked: picked.includes(writer) ? picked.filter((name) => name !== writer) : [...picked, writer] });
   },
   cancel: (_, pressed) => pressed.closest("dialog").close(),
   copy: ({ text }) =>

@@ -66,10 +66,10 @@ export function askToRemove({ writer: name }) {
     dryRun: async () => {
       const row = await get(["writers", name]);
       seen = row.noted_at;
-      const found = await explained({ exclude: name });
-      const unmoved = await unmovedText(found, row);
+      const explanations = await explained({ exclude: name });
+      const unmoved = await unmovedText(explanations, row);
       const again = `This cannot be undone: time never goes back. Its next note makes ${name} a member again.`;
-      return [...wouldText(found), unmoved, again];
+      return [...wouldText(explanations), unmoved, again];
     },
     act: async (_, comment) => {
       try {
@@ -176,7 +176,7 @@ export function askToSeal() {
 
 /** A field of the form, with the setting's description from the API's document. */
 function settingField(name, value, { description }) {
-  const options = ["wait", "exclude"].map((each) => h("option", { selected: each === value }, each));
+  const options = ["wait", "exclude"].map((choice) => h("option", { selected: choice === value }, choice));
   const field = name === "returning_writer" ? h("select", { id: name, name }, options)
     : input(name, { required: false, value: settingText(name, value).replace("–", "") });
   return labelled(settingName(name), field, description);
@@ -224,8 +224,8 @@ export async function askForSettings() {
       const lines = Object.entries(changed).map(([name, value]) =>
         [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
       const timeout = changed.writer_timeout_ms;
-      const found = timeout ? await explained({ writer_timeout_ms: timeout }) : [];
-      const would = wouldText(found);
+      const explanations = timeout ? await explained({ writer_timeout_ms: timeout }) : [];
+      const would = wouldText(explanations);
       const dropped = await droppedMarksText(changed);
       if (dropped) would.push(`${dropped} would be dropped, for good.`);
       return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];

@@ -26,9 +26,9 @@ export async function unmovedText(explanations, { writer, times, vouching }) {
   const ends = domains.filter((name) => name in times && isCounted(name));
   const still = "The watermark does not move by this; ";
   if (!ends.length) return `${still}no mark counts ${writer} yet, so ${writer} then vouches for nothing.`;
-  const name = (one) => (domains.length > 1 ? ` (${one})` : "");
-  const shown = ends.flatMap((one, place) => [place ? " and " : "", whenInZone(times[one]), name(one)]);
-  return [`${still}${writer} then vouches to `, ...shown, " only."];
+  const name = (domain) => (domains.length > 1 ? ` (${domain})` : "");
+  const parts = ends.flatMap((domain, place) => [place ? " and " : "", whenInZone(times[domain]), name(domain)]);
+  return [`${still}${writer} then vouches to `, ...parts, " only."];
 }
 
 const timeoutOf = ({ timeout_ms: own }) => own ?? state.data.stream.writer_timeout_ms;

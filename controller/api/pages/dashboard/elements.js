@@ -26,18 +26,19 @@ function patch(old, fresh) {
   let next = old.firstChild;
   for (const wanted of [...fresh.childNodes]) {
     const key = wanted.dataset?.key;
-    const known = key ? keyed.get(key) : next?.dataset?.key ? null : next;
-    if (known?.nodeName !== wanted.nodeName) {
+    let present = keyed.get(key);
+    if (!key) present = next?.dataset?.key ? null : next;
+    if (present?.nodeName !== wanted.nodeName) {
       old.insertBefore(wanted, next);
       continue;
     }
-    if (known === next) next = next.nextSibling;
-    else old.insertBefore(known, next);
-    if (known.nodeType === Node.TEXT_NODE) {
-      if (known.data !== wanted.data) known.data = wanted.data;
+    if (present === next) next = next.nextSibling;
+    else old.insertBefore(present, next);
+    if (present.nodeType === Node.TEXT_NODE) {
+      if (present.data !== wanted.data) present.data = wanted.data;
     } else {
-      patchAttributes(known, wanted);
-      patch(known, wanted);
+      patchAttributes(present, wanted);
+      patch(present, wanted);
     }
   }
   while (next?.nextSibling) next.nextSibling.remove();

@@ -39,7 +39,9 @@ function charts({ from_at: from, to_at: to, lower_before: start, points: all }) 
   const flags = all.filter((point) => point.excluded_marks);
   const isLevel = lowest === highest;
   // a lower that stands is drawn a little above the edge of the frame
-  const margin = isLevel ? 1n : lowest === last ? BigInt(minus(highest, lowest)) / 8n : 0n;
+  let margin = 0n;
+  if (isLevel) margin = 1n;
+  else if (lowest === last) margin = BigInt(minus(highest, lowest)) / 8n;
   const [low, high] = [minus(lowest, margin), minus(highest, -margin)];
   const clock = [greatest([from, low]), least([to, high])].map((at) => [at, at]);
   const values = isLevel ? [lowest] : ticks(low, high, 5, isTime);
@@ -121,7 +123,7 @@ function lagLine(points, before, from, to) {
 
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
-const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
+const TIME_STEPS = [...SECONDS.map((seconds) => seconds * 1000), ...HOURS.map((hours) => hours * HOUR)];
 
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 
@@ -131,22 +133,22 @@ const shortened = (text) => text.replace(/ 00:00(:00)?$/, "");
 /** Return the smallest of 1, 2, 5, 10, 20, … that is at least `size`. */
 function roundStep(size) {
   const ten = 10 ** Math.floor(Math.log10(Math.max(1, size)));
-  return [ten, 2 * ten, 5 * ten].find((each) => each >= size) ?? 10 * ten;
+  return [ten, 2 * ten, 5 * ten].find((step) => step >= size) ?? 10 * ten;
 }
 
-const timeStep = (size) => TIME_STEPS.find((each) => each >= size) ?? roundStep(size / DAY) * DAY;
+const timeStep = (size) => TIME_STEPS.find((step) => step >= size) ?? roundStep(size / DAY) * DAY;
 
 /** Return the first moments of months, in the chosen zone. */
 function months(low, high, size) {
-  const step = MONTHS.find((each) => each * 30 * DAY >= size);
+  const step = MONTHS.find((months) => months * 30 * DAY >= size);
   const start = new Date(low + zoneOffset(low)).getUTCFullYear();
-  const found = [];
+  const moments = [];
   for (let month = -12 * (start % 50), at = 0; at <= high; month += step) {
     at = Date.UTC(start, month);
     at -= zoneOffset(at);
-    if (at >= low && at <= high) found.push(at);
+    if (at >= low && at <= high) moments.push(at);
   }
-  return found;
+  return moments;
 }
 
 /** Return round values from `low` to `high`, with `most` / 2.5 to `most` steps. */
@@ -156,9 +158,9 @@ function ticks(low, high, most, isTime) {
   const step = BigInt((isTime && size > 500 && timeStep(size)) || roundStep(size));
   const shift = BigInt(isUnix(low) ? -zoneOffset(low) : 0);
   const rest = (BigInt(low) - shift) % step;
-  const found = [];
-  for (let at = BigInt(low) + (rest > 0n ? step - rest : -rest); at <= high; at += step) found.push(narrowed(at));
-  return found;
+  const values = [];
+  for (let at = BigInt(low) + (rest > 0n ? step - rest : -rest); at <= high; at += step) values.push(narrowed(at));
+  return values;
 }
 
 function tip(frame) {

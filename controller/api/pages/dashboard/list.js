@@ -51,13 +51,13 @@ function streamRow(stream, row, now) {
 }
 
 function spark(lag) {
-  const known = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
-  const most = greatest([1, ...known.map(([, value]) => value)]);
-  if (known.length < 2 || !isLag(most)) return null;
-  const shares = known.map(([place, value]) => [place, share(value, 0, most)]);
-  const high = 1 + least(shares.map(([, each]) => each));
-  const points = shares.map(([place, each]) =>
-    `${(place / (lag.length - 1)) * 92},${(21 - (each / high) * 19).toFixed(1)}`);
+  const lags = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
+  const most = greatest([1, ...lags.map(([, value]) => value)]);
+  if (lags.length < 2 || !isLag(most)) return null;
+  const shares = lags.map(([place, value]) => [place, share(value, 0, most)]);
+  const high = 1 + least(shares.map(([, height]) => height));
+  const points = shares.map(([place, height]) =>
+    `${(place / (lag.length - 1)) * 92},${(21 - (height / high) * 19).toFixed(1)}`);
   const label = `lag, at most ${lasting(most)}`;
   return svg("svg", { class: "spark", viewBox: "0 0 92 22", role: "img", "aria-label": label },
     svg("polyline.lower", { points: points.join(" ") }));

@@ -112,6 +112,6 @@ export function conditionText({ condition, held_back_ms: heldBack, times_out_in_
 }
 
 export function writerCounts(counts) {
-  const shown = Object.entries(counts).filter(([, count]) => count);
-  return h("span.counts", shown.map(([name, count]) => pill([`${counted(count)} ${name}`, KINDS[name]])));
+  const present = Object.entries(counts).filter(([, count]) => count);
+  return h("span.counts", present.map(([name, count]) => pill([`${counted(count)} ${name}`, KINDS[name]])));
 }

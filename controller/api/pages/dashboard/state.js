@@ -116,9 +116,9 @@ export async function poll(all = false) {
     if (state.view === "stream") state.data.stream ??= await get([]);
     const isDue = ([name, [every]]) => !(name in state.data) || round % every === 0;
     const due = Object.entries(FEEDS[state.view]).filter(isDue);
-    const found = await Promise.all(due.map(async ([name, [, load]]) => [name, await load()]));
+    const entries = await Promise.all(due.map(async ([name, [, load]]) => [name, await load()]));
     if (mine !== epoch) return;
-    Object.assign(state.data, Object.fromEntries(found));
+    Object.assign(state.data, Object.fromEntries(entries));
     const { now } = state.data.overview ?? state.data.explain;
     Object.assign(state, { at: Date.now(), fault: null, skew: now - Date.now() });
   } catch (fault) {

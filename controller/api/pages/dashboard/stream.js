@@ -53,8 +53,8 @@ const vouchedText = ({ count, expected, expected_vouching: vouching }) =>
     : `by ${many(count, "writer")}, none expected`;
 
 function windowsSection({ windows, isDaily }) {
-  const shown = windows.filter((window) => !window.before_first_mark).slice(-12).reverse();
-  const rows = shown.map((window) =>
+  const lastWindows = windows.filter((window) => !window.before_first_mark).slice(-12).reverse();
+  const rows = lastWindows.map((window) =>
     tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
       cell("Missing", missingText(window)), cell("Late rows", lateText(window))));
   const extras = [soft("writers that the watermark did not wait for, and rows written below it")];
@@ -63,18 +63,18 @@ function windowsSection({ windows, isDaily }) {
 }
 
 const missingText = ({ missing_writers: missing, missing_count: count, missing_is_known: isKnown }) =>
-  writersText(missing.map((each) => `${each.writer} (${inWords(each.reason)})`), count, isKnown);
+  writersText(missing.map((absence) => `${absence.writer} (${inWords(absence.reason)})`), count, isKnown);
 
 const lateText = ({ late_writers: late, late_count: count, late_is_known: isKnown }) => {
-  const rows = (each) => each.may_have_more ? "number unknown"
-    : `${each.may_lie_outside ? "at most " : ""}${counted(each.rows)}`;
-  return writersText(late.map((each) => `${each.writer}: ${rows(each)}`), count, isKnown);
+  const rows = (writer) => writer.may_have_more ? "number unknown"
+    : `${writer.may_lie_outside ? "at most " : ""}${counted(writer.rows)}`;
+  return writersText(late.map((writer) => `${writer.writer}: ${rows(writer)}`), count, isKnown);
 };
 
 function writersText(texts, count, isKnown) {
-  const shown = texts.slice(0, 5);
-  if (count > shown.length) shown.push(`${counted(count - shown.length)} more`);
-  return [...shown, !isKnown && "others are no longer known"].filter(Boolean).join(", ") || "–";
+  const parts = texts.slice(0, 5);
+  if (count > parts.length) parts.push(`${counted(count - parts.length)} more`);
+  return [...parts, !isKnown && "others are no longer known"].filter(Boolean).join(", ") || "–";
 }
 
 function segmentsSection({ segments: { segments, next }, stream }) {
@@ -95,12 +95,12 @@ function ledgerSection({ ledger, changes }) {
     ...entry, key: `m${entry.seq}`, from: entry.from_lower, to: entry.to_lower, what: entryText(entry),
   }));
   const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
-  const late = ledger.late_reports.map((each) => ({
-    key: `l${each.writer} ${each.min_time} ${each.first_seen_at}`, at: each.last_seen_at,
-    from: each.min_time ?? undefined, to: each.max_time,
-    what: each.may_have_more ? `${each.writer} noted below the watermark: its rows may be late`
-      : `${each.writer} wrote ${many(each.rows, "late row")}`,
-    comment: each.first_seen_at < each.last_seen_at ? ["reported from ", when(each.first_seen_at), " on"] : null,
+  const late = ledger.late_reports.map((report) => ({
+    key: `l${report.writer} ${report.min_time} ${report.first_seen_at}`, at: report.last_seen_at,
+    from: report.min_time ?? undefined, to: report.max_time,
+    what: report.may_have_more ? `${report.writer} noted below the watermark: its rows may be late`
+      : `${report.writer} wrote ${many(report.rows, "late row")}`,
+    comment: report.first_seen_at < report.last_seen_at ? ["reported from ", when(report.first_seen_at), " on"] : null,
   }));
   const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
     tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
@@ -136,7 +136,8 @@ function changeText({ action, writer, old_values: was, new_values: is }) {
     event_time_form: () => `event times of ${is.domain} are read as ${formText(is.form)}`,
     taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
   }[action];
-  return text ? text() : writer ? `${writer} ${inWords(action)}` : inWords(action);
+  if (text) return text();
+  return writer ? `${writer} ${inWords(action)}` : inWords(action);
 }
 
 const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs", "event_time_forms"]);

@@ -11,9 +11,9 @@ import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minu
 /** Return the axis, which extends a little below the watermark to show late writers. */
 export function scaleOf({ explain: { lower }, writers, groups }) {
   const name = domain();
-  const known = (times) => times.filter((time) => time != null);
-  const times = known([...writers.writers.map((row) => row.times[name]), lower]);
-  const reads = known(groups.groups.map((row) => row.windows[name]?.lower));
+  const present = (times) => times.filter((time) => time != null);
+  const times = present([...writers.writers.map((row) => row.times[name]), lower]);
+  const reads = present(groups.groups.map((row) => row.windows[name]?.lower));
   if (!times.length) return null;
   const high = greatest(times);
   const mark = lower ?? least(times);
@@ -79,7 +79,9 @@ function writerRow(row, lower, scale, now, isCalm) {
 function writerBar({ state: is }, time, lower, scale, holdsBack) {
   if (time == null) return is === "live" && h("span.off", "◂ no time yet");
   if (time < scale.low) return h("span.off", "◂ ", when(time));
-  return bar(holdsBack ? "holds-back" : is === "live" ? "" : "rests", scale, lower ?? scale.low, time);
+  let kind = is === "live" ? "" : "rests";
+  if (holdsBack) kind = "holds-back";
+  return bar(kind, scale, lower ?? scale.low, time);
 }
 
 function writerState(row, holdsBack, now) {
@@ -124,14 +126,19 @@ function groupRow({ group, windows, lag: lags, readers }, isOpen, lower, scale) 
     cell("Group.bare.name", open),
     cell("Lower to upper.bare.strip", track(scale, range)),
     cell("Complete to", when(from)),
-    cell("Lag.n", distance == null ? (lower == null ? "" : "before the first mark")
-      : distance === 0 ? "up to date" : apart(distance, lower)),
+    cell("Lag.n", distanceText(distance, lower)),
     cell("Readers.num.n", readers));
 }
 
+function distanceText(distance, lower) {
+  if (distance === 0) return "up to date";
+  if (distance != null) return apart(distance, lower);
+  return lower == null ? "" : "before the first mark";
+}
+
 /** A row with a group's readers, their segments and lags, and with the group's backlog. */
-function detailsRow({ group, backlog, backlog_causes: found, readers, reader_lags: lags }, lower) {
-  const causes = backlog && listed(found.map(({ reason, reader }) => reader ?? inWords(reason)));
+function detailsRow({ group, backlog, backlog_causes: reported, readers, reader_lags: lags }, lower) {
+  const causes = backlog && listed(reported.map(({ reason, reader }) => reader ?? inWords(reason)));
   return tr(`${group}/`, cell("Readers of it.bare", { colspan: 5 },
     backlog && h("p", pill(["backlog", "warn"]), ` by ${causes}`),
     Object.entries(readers).map(([reader, position]) => {
