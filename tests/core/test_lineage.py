@@ -37,7 +37,7 @@ def test_culprit_is_first_hop_with_complete_sources() -> None:
         found, read = walk_through(hops, root.dataset)
         why = Why(root.dataset, time, found)
 
-        lagging = [each for each in hops.values() if (each.complete_to or 0) < time]
+        lagging = [hop for hop in hops.values() if (hop.complete_to or 0) < time]
         lags = (
             each for each in lagging if all(hops[s.dataset] not in lagging for s in each.sources)
         )
@@ -74,7 +74,7 @@ def test_a_walk_ends_after_twenty_hops() -> None:
     """The next hop says why it was not read."""
     names = [Dataset(f"delta:{n}") for n in range(50)]
     hops = {
-        name: Hop(name, 1, tuple(HopSource(each, 1) for each in names[n + 1 : n + 2]))
+        name: Hop(name, 1, tuple(HopSource(source, 1) for source in names[n + 1 : n + 2]))
         for n, name in enumerate(names)
     }
     found = walk(hops[names[0]], hops.__getitem__)

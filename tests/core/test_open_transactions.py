@@ -137,7 +137,7 @@ def find_passed_times(turns: Turns, way: Way) -> list[int]:
         for each in hidden:  # later ones are late
             known.setdefault(each, lower)
         outcomes = clocks.events(observer.look(partitions, high, lag), now=now)
-        lower = max([lower, *(each for each in outcomes if each != "idle")])
+        lower = max([lower, *(outcome for outcome in outcomes if outcome != "idle")])
         times = {(n, o): partitions[n].times[o] + DELAY for n, o in hidden}
         passed |= {each for each, time in times.items() if known[each] <= time < lower}
     return [time for n, o in sorted(passed) for time in partitions[n].rows(o, o + 1)]

@@ -59,7 +59,7 @@ class Observer:
             self.position[n] = len(rows)
         active = dict.fromkeys(self.passed.find_active(now=now))
         outcomes = self.clocks.events({**active, **newest}, now=now)
-        return [each for each in outcomes if each != "idle"]
+        return [outcome for outcome in outcomes if outcome != "idle"]
 
 
 def play(turns: Turns) -> tuple[Observer, int, list[tuple[int, int]]]:

@@ -191,9 +191,9 @@ class Owed(NamedTuple):
     def list_lacking(self, first: int, time: int) -> list[Debt]:
         """Return the debts of the mark at index `first` with rows below a time."""
         return [
-            each
-            for each in self.debts
-            if each.marks > first and each.row.find_least_time(self.domain) < time
+            debt
+            for debt in self.debts
+            if debt.marks > first and debt.row.find_least_time(self.domain) < time
         ]
 
 
@@ -206,7 +206,7 @@ def find_owed(world: SmallWorld, domain: str) -> Owed:
         if not has_left and stream.aggregator.sealed is None:
             rows.append((Row(author.end + 1, author.promised), False))
         for row, is_noted in rows:
-            lacking = [each for each in marks if each.cut.offsets.get(author.segment, 0) < row.end]
+            lacking = [mark for mark in marks if mark.cut.offsets.get(author.segment, 0) < row.end]
             if lacking:
                 debts.append(Debt(author, row, len(lacking), is_noted))
     return Owed(domain, marks, debts)
@@ -223,11 +223,11 @@ def find_false_answers(world: SmallWorld) -> Iterator[str]:
 def find_silent_windows(world: SmallWorld, owed: Owed) -> Iterator[str]:
     """Yield the windows that lack noted rows of a writer, and do not name it."""
     domain, marks = owed.domain, owed.marks
-    debts = [each for each in owed.debts if each.is_noted and domain not in each.author.unbound]
+    debts = [debt for debt in owed.debts if debt.is_noted and domain not in debt.author.unbound]
     if not debts:
         return
     starts = {mark.lower - before for mark in marks for before in (0, 1)}
-    borders = sorted(starts | {each + 1 for each in starts})
+    borders = sorted(starts | {start + 1 for start in starts})
     windows = world.kept.stream.coverage(domain).assess_windows(borders)
     gaps = dict(zip(borders, windows, strict=False))
     for debt in debts:
@@ -251,9 +251,11 @@ def find_false_verdicts(world: SmallWorld, owed: Owed) -> Iterator[str]:
     domain, marks = owed.domain, owed.marks
     vouching = Vouching(View(world.kept.stream, world.kept.moment, domain))
     expected = {*vouching.expected}
-    least_times = {each.row.find_least_time(domain) for each in owed.debts if each.is_noted}
-    for time in sorted({each.lower for each in marks} | {each + 1 for each in least_times}):
-        first = sum(each.lower < time for each in marks)
+    least_times = {debt.row.find_least_time(domain) for debt in owed.debts if debt.is_noted}
+    for time in sorted(
+        {mark.lower for mark in marks} | {least_time + 1 for least_time in least_times}
+    ):
+        first = sum(mark.lower < time for mark in marks)
         names = {each.author.name for each in owed.list_lacking(first, time)}
         for asked in list_requirements(names, expected):
             verdict = judge_time(vouching, asked, time)

@@ -50,7 +50,7 @@ class Timeline(Twins):
         return mark
 
     def check(self, domain: str, mark: Mark, time: int) -> None:
-        missing = {each.writer for each in self.missing[domain].find_at_mark(mark).writers}
+        missing = {writer.writer for writer in self.missing[domain].find_at_mark(mark).writers}
         counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
         may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
         for stream in (

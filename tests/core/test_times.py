@@ -265,7 +265,7 @@ def test_skipped_hour_begins_summer_time(zone: str, time: str, step_ms: int, flo
 
 def turn_after(day: datetime, zone: ZoneInfo) -> int:
     days = [day + timedelta(days=number) for number in range(400)]
-    offsets = [each.astimezone(zone).utcoffset() for each in days]
+    offsets = [day.astimezone(zone).utcoffset() for day in days]
     turn = next((at for at, each in enumerate(offsets) if each != offsets[0]), 0)
     early, late = unix_ms_of(days[max(turn - 1, 0)]), unix_ms_of(days[turn])
     while late - early > 1:

@@ -121,9 +121,11 @@ def test_window_has_the_mark_of_the_verdict_on_its_end(
     windows = list(
         find_complete_windows(history, tiling, after=-25, limit=99, coverage=domain.coverage)
     )
-    verdicts = [judge_time(domain, Requirement(), each.end) for each in windows]
+    verdicts = [judge_time(domain, Requirement(), window.end) for window in windows]
 
-    assert [each.seq for each in windows] == [each.mark and each.mark.seq for each in verdicts]
+    assert [window.seq for window in windows] == [
+        verdict.mark and verdict.mark.seq for verdict in verdicts
+    ]
     for window, verdict in zip(windows, verdicts, strict=True):
         assert verdict.gaps is not None
         assert window.before_first_mark or not verdict.gaps.before_first_mark
@@ -141,7 +143,7 @@ def test_window_survives_json(marks: list[Mark], tiling: Tiling) -> None:
     found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
     answers = [as_json(each) for each in found]
-    assert [read_json(CompleteWindow, each) for each in answers] == found
+    assert [read_json(CompleteWindow, answer) for answer in answers] == found
 
 
 def test_fields_of_a_newer_controller_are_ignored() -> None:
@@ -178,7 +180,7 @@ reports = draw_reports(HOUR_MS // 4)
 
 
 def rows_of(late: Late) -> dict[str, int]:
-    return {each.writer: each.rows for each in late.writers}
+    return {writer.writer: writer.rows for writer in late.writers}
 
 
 def sum_rows(of: list[LateReport]) -> dict[str, int]:
@@ -203,8 +205,8 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
 
     found, kept = rows_of(answer), list(late)
     assert all(
-        each.may_lie_outside == ((each.min_time or 0) < first or each.max_time >= end)
-        for each in answer.writers
+        writer.may_lie_outside == ((writer.min_time or 0) < first or writer.max_time >= end)
+        for writer in answer.writers
     )
     assert sum_rows(given) == sum_rows(kept)
     assert found == sum_rows(list_meeting(kept, first, end))
@@ -265,13 +267,13 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
         history.seal(marks[-1].cut.offsets)
     late = LateReports(rows)
     coverage = Coverage(MissingWriters(), late, first_lower=0)
-    recent_reports = [each for each in rows if (each.seen_served_ms or 0) >= since]
+    recent_reports = [row for row in rows if (row.seen_served_ms or 0) >= since]
     recent = replace(coverage, late_reports=LateReports(recent_reports))
     start = -80 if after is None else after
     windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
 
     found = find_changed_windows(history, tiling, coverage, since, after=after)
-    assert list(found) == [each for each in windows if each.late.count]
+    assert list(found) == [window for window in windows if window.late.count]
 
 
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
@@ -348,7 +350,7 @@ def test_window_names_only_writers_that_lack_rows(reason: MissingReason, from_ti
     missing = MissingWriters()
     missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, from_time)], ())
 
-    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
+    assert [window.count for window in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
 
 
 def test_window_before_the_first_mark_is_not_vouched_for() -> None:
@@ -357,7 +359,7 @@ def test_window_before_the_first_mark_is_not_vouched_for() -> None:
     windows = list(coverage.assess_windows([0, 10, 20, 30]))
     mark = Mark(2, 30, 30, StreamCut({}))
 
-    found = [(each.before_first_mark, each.missing.is_known) for each in windows]
+    found = [(window.before_first_mark, window.missing.is_known) for window in windows]
     assert found == [(True, False), (True, False), (False, True)]
     assert [coverage.assess_mark(mark, 10, time) for time in (19, 20)] == windows[1:]
     assert coverage.assess_mark(mark, None, 10, has_all_rows=True) == windows[2]
@@ -381,10 +383,10 @@ def test_windows_of_a_zone_are_contiguous(time: int, size: int, zone: str) -> No
 def test_days_of_a_zone_last_23_to_25_hours() -> None:
     berlin = Tiling(DAY_MS, zone=ZoneInfo("Europe/Berlin"))
     midnights = ("2026-03-29T00:00+01:00", "2026-10-25T00:00+02:00", "2026-11-26T00:00+01:00")
-    starts = [parse_time(each) for each in midnights]
+    starts = [parse_time(midnight) for midnight in midnights]
 
-    assert [berlin.start_of(each + 12 * HOUR_MS) for each in starts] == starts
-    assert [berlin.end_of(each) - each for each in starts] == [h * HOUR_MS for h in (23, 25, 24)]
+    assert [berlin.start_of(start + 12 * HOUR_MS) for start in starts] == starts
+    assert [berlin.end_of(start) - start for start in starts] == [h * HOUR_MS for h in (23, 25, 24)]
 
 
 @pytest.mark.parametrize("size", [7, HOUR_MS])

@@ -126,7 +126,7 @@ def test_size_is_refused_if_a_change_of_two_years_breaks_the_law(
     tiling = Tiling(size, origin, zone)
     start = floor_time(time, size, zone, origin)
     changes = list_clock_changes(zone, start, time + CHECKED_AHEAD_MS)
-    is_refused = not all(obeys_law(scan_windows(tiling, each)) for each in changes)
+    is_refused = not all(obeys_law(scan_windows(tiling, change)) for change in changes)
 
     assert is_refusing(tiling, time) == is_refused
 
@@ -222,7 +222,7 @@ def test_windows_begin_where_the_clock_shows_a_multiple(
     On Lord Howe Island, the clock changes by half an hour. Samoa had no 30 December 2011.
     """
     tiling = Tiling(size, zone=ZoneInfo(zone))
-    first, second, third = (parse_time(each) for each in borders)
+    first, second, third = (parse_time(border) for border in borders)
 
     assert [tiling.end_of(each) for each in (first, second)] == [second, third]
     assert [tiling.start_of(each) for each in (second - 1, second, third - 1)] == [

@@ -138,9 +138,9 @@ class World(Log):
         if not self.states_since or time is None or domain in times:
             return None
         rows = [
-            each.times[domain]
-            for each in self.events
-            if each.writer == author.name and not is_below(each, author.kept)
+            event.times[domain]
+            for event in self.events
+            if event.writer == author.name and not is_below(event, author.kept)
         ]
         since = min([time + 1, *rows])
         author.promised[domain] = max(author.promised[domain], since)
