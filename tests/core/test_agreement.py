@@ -75,7 +75,8 @@ def test_dry_run_predicts_the_next_mark(
         if mark is not None:
             come = ("advance", mark.lower, mark.cut, mark.excluded)
         else:
-            last, decision = code.domains[domain].last, code.decide(domain, twins.now)
+            last = code.domains[domain].last
+            decision = code.decide(domain, twins.now)
             kept = (last.lower, last.cut) if last else (None, None)
             come = ("wait" if isinstance(decision, WaitForWriters) else "quiet", *kept, ())
             assert isinstance(decision, WaitForWriters | Quiet)

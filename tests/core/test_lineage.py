@@ -32,7 +32,8 @@ def walk_through(hops: Hops, root: Dataset) -> tuple[Hops, list[Dataset]]:
 def test_culprit_is_first_hop_with_complete_sources() -> None:
     """Each hop is read once."""
     for seed in range(1000):
-        hops, time = draw_chain(random.Random(seed)), random.Random(-seed).randint(0, 10)
+        hops = draw_chain(random.Random(seed))
+        time = random.Random(-seed).randint(0, 10)
         root = next(iter(hops.values()))
         found, read = walk_through(hops, root.dataset)
         why = Why(root.dataset, time, found)
@@ -63,7 +64,8 @@ def test_the_least_complete_source_is_followed() -> None:
 
 def test_circle_is_named_and_ends_the_walk() -> None:
     """All sources of the culprit may be in the circle."""
-    a, b = Dataset("delta:a"), Dataset("delta:b")
+    a = Dataset("delta:a")
+    b = Dataset("delta:b")
     hops = {a: Hop(a, 1, (HopSource(b, 1),)), b: Hop(b, 1, (HopSource(a, 1),))}
     why = Why(a, 5, walk(hops[a], hops.__getitem__))
 

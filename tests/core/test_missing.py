@@ -61,7 +61,8 @@ class SpellList:
 
     def take(self, step: Step) -> None:
         before = self.marks[-1].lower if self.marks else None
-        seq, lower = len(self.marks) + 1, (before or 0) + step.gain
+        seq = len(self.marks) + 1
+        lower = (before or 0) + step.gain
         start = None if step.behind is None else (before or 0) - step.behind
         absences = [
             Absence(name, reason, seq, 5, {}, start)  # type: ignore[arg-type]
@@ -82,7 +83,8 @@ class SpellList:
     def end(self, name: str, end: int | None, last: int) -> None:
         for each in [spell for spell in self.spells if spell.last is None]:
             if each.writer.writer == name:
-                each.end, each.last = end, last
+                each.end = end
+                each.last = last
                 if end is None:
                     self.spells.remove(each)
 
@@ -156,7 +158,8 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
     """Members come first."""
     found = replay_steps(taken)
     for mark in found.marks:
-        answer, expected = found.missing.find_at_mark(mark), found.at(mark)
+        answer = found.missing.find_at_mark(mark)
+        expected = found.at(mark)
 
         assert sorted(answer.writers, key=repr) == sorted(expected, key=repr)
         assert (answer.count, answer.is_known) == (len(expected), True)
@@ -171,7 +174,8 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
 @given(taken=steps, first=st.integers(1, 8), more=st.integers(0, 7))
 def test_first_mark_without_missing_is_found(taken: list[Step], first: int, more: int) -> None:
     """If there is none, a mark is returned with its missing members."""
-    found, last = replay_steps(taken), first + more
+    found = replay_steps(taken)
+    last = first + more
     absent = {
         seq: [
             spell.writer
@@ -218,7 +222,8 @@ def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: se
 
 def test_windows_name_who_was_missing_when_asked() -> None:
     """Their intervals may be forgotten meanwhile, and others begin."""
-    missing, names = MissingWriters(), [f"w{n}" for n in range(9)]
+    missing = MissingWriters()
+    names = [f"w{n}" for n in range(9)]
     missing.take(2, 5, (10, 20), [Absence(name, "timed_out", 1, 5, {}, 10) for name in names], ())
     missing.take(3, 6, (20, 30), (), names[:5])
     windows = missing.find_in_windows([10, 20, 30])

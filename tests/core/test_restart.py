@@ -99,7 +99,8 @@ _starts = st.builds(
 
 def find_changes(kept: KeptStream) -> list[tuple[str, object, object]]:
     """Return the questions that the stream, read again, answers differently."""
-    again, original = kept.load_again(), deepcopy(kept.stream)
+    again = kept.load_again()
+    original = deepcopy(kept.stream)
     answers = [
         dict([*list_answers(each, kept.moment), *list_next_marks(each, kept.moment)])
         for each in (original, again)

@@ -155,7 +155,8 @@ class Scenario:
 
     def stream(self, *writers: str, returning: str = "wait", **settings: Any) -> None:  # noqa: ANN401
         terms: Any = {"writer_timeout_ms": TIMEOUT_MS, "returning_writer": returning, **settings}
-        self.streams, self.appended_served_ms = [Aggregator(StreamSettings(**terms))], {}
+        self.streams = [Aggregator(StreamSettings(**terms))]
+        self.appended_served_ms = {}
         domain = self.streams[0].settings.domains[0]
         joins = (Note(writer, domain=domain) for writer in writers)
         results = deliver(self.streams[0], *joins, now=self.now)

@@ -135,7 +135,8 @@ def explore(start: Start, most_acts: int) -> Iterator[Fault]:
     known = {hash(find_key(start.make_world()))}
     reached: list[tuple[Act, ...]] = [()]
     for _ in range(most_acts):
-        histories, reached = reached, []
+        histories = reached
+        reached = []
         for acts in histories:
             world = replace_acts(start, acts).make_world()
             copied = pickle.dumps(world)
@@ -198,7 +199,8 @@ class Owed(NamedTuple):
 
 
 def find_owed(world: SmallWorld, domain: str) -> Owed:
-    stream, debts = world.kept.stream, list[Debt]()
+    stream = world.kept.stream
+    debts = list[Debt]()
     marks = stream.histories[domain].after(0, FEW)
     for author in world.list_active():
         rows = [(row, True) for row in author.rows]
@@ -222,7 +224,8 @@ def find_false_answers(world: SmallWorld) -> Iterator[str]:
 
 def find_silent_windows(world: SmallWorld, owed: Owed) -> Iterator[str]:
     """Yield the windows that lack noted rows of a writer, and do not name it."""
-    domain, marks = owed.domain, owed.marks
+    domain = owed.domain
+    marks = owed.marks
     debts = [debt for debt in owed.debts if debt.is_noted and domain not in debt.author.unbound]
     if not debts:
         return
@@ -242,13 +245,15 @@ def is_named(writer: str, gaps: Gaps) -> bool:
     """Return whether a writer is missing, joined later or late, or may be as far as is known."""
     if not (gaps.missing_is_known and gaps.late_is_known):
         return True
-    missing, late = gaps.missing_writers, gaps.late_writers
+    missing = gaps.missing_writers
+    late = gaps.late_writers
     return writer in {each.writer for each in missing} | {each.writer for each in late}
 
 
 def find_false_verdicts(world: SmallWorld, owed: Owed) -> Iterator[str]:
     """Yield the complete answers that lack rows."""
-    domain, marks = owed.domain, owed.marks
+    domain = owed.domain
+    marks = owed.marks
     vouching = Vouching(View(world.kept.stream, world.kept.moment, domain))
     expected = {*vouching.expected}
     least_times = {debt.row.find_least_time(domain) for debt in owed.debts if debt.is_noted}
@@ -280,7 +285,9 @@ def find_lost(world: SmallWorld, owed: Owed, verdict: Verdict, required: set[str
     A writer that is not required may be late or have joined later, if that is named. If it owed
     rows when the mark was made, it is missing.
     """
-    mark, gaps, time = verdict.mark, verdict.gaps, verdict.time
+    mark = verdict.mark
+    gaps = verdict.gaps
+    time = verdict.time
     assert mark is not None
     assert gaps is not None
     assert time is not None

@@ -26,7 +26,8 @@ LATER = 1000
 
 def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
     """Return a domain of a world, for the judge."""
-    from_seq, history = find_whole(world, domain), MarkHistory(world.marks(domain))
+    from_seq = find_whole(world, domain)
+    history = MarkHistory(world.marks(domain))
     members = [world.stream.member(writer) for writer in world.stream.writers()]
     number = world.stream.domains.numbers[domain]
     if world.stream.sealed:
@@ -91,7 +92,8 @@ def test_complete_dataset_has_all_required_rows(
 ) -> None:
     """Law: for every time, requirement and reader; `complete_to` is the greatest such time."""
     world = witness(settings, history, states_since=states_since)
-    complete, lost = 0, []
+    complete = 0
+    lost = []
     for each in world.domains:
         domain = observe(world, each, names)
         lowers = [mark.lower for mark in world.marks(each)]
@@ -116,7 +118,8 @@ def _has_mark(domain: Domain, verdict: Verdict, asked: Requirement) -> bool:
 
     A claim has the first mark with a lower of its time, and earlier ones.
     """
-    read, mark = asked.read or ReadOffsets(), verdict.mark
+    read = asked.read or ReadOffsets()
+    mark = verdict.mark
     if mark is None or verdict.time is None:
         return False
     if read.position is not None:

@@ -58,7 +58,8 @@ def find_spells(
     """Return the periods when marks count a writer in a domain, and its state."""
     if name not in stream:
         return UNKNOWN_STATUS
-    member, number = stream.member(name), stream.domains.numbers[domain]
+    member = stream.member(name)
+    number = stream.domains.numbers[domain]
     spells = stream.domains[domain].roster.list_spells(member.track(number), from_seq)
     return spells, "returned_later" if member.state == "live" else member.state
 
@@ -120,7 +121,8 @@ def make_answer(
     known: bool,
 ) -> VouchedBy:
     """Look at every member and each of its periods."""
-    names, absent = list[str](), list[NotVouching]()
+    names = list[str]()
+    absent = list[NotVouching]()
     for name, (periods, standing) in members.items():
         ended = [period.to_time for period in periods if period.to_time is not None]
         if any(seq >= period.from_seq and time <= period.end for period in periods):
@@ -197,7 +199,8 @@ class Witness(World):
 
     def list_unlisted(self, domain: str) -> set[str]:
         """Return the writers of late rows in windows that are not listed as changed."""
-        marks, coverage = self.marks(domain), self.coverage(domain)
+        marks = self.marks(domain)
+        coverage = self.coverage(domain)
         found = find_changed_windows(MarkHistory(marks), Tiling(1), coverage, 0, after=None)
         listed = {(late.writer, each.start) for each in found for late in each.late.writers}
         return {

@@ -197,13 +197,15 @@ def list_meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))
 def test_window_names_its_late_reports(given: list[LateReport], start: int, length: int) -> None:
     """Full hours have exactly the reported rows, and other windows never fewer."""
-    first, end = start * HOUR_MS // 4, (start + length) * HOUR_MS // 4
+    first = start * HOUR_MS // 4
+    end = (start + length) * HOUR_MS // 4
     late = LateReports()
     for each in given:
         late.add(each)
     answer = late.find_between(first, end)
 
-    found, kept = rows_of(answer), list(late)
+    found = rows_of(answer)
+    kept = list(late)
     assert all(
         writer.may_lie_outside == ((writer.min_time or 0) < first or writer.max_time >= end)
         for writer in answer.writers
@@ -222,7 +224,8 @@ def test_dropped_reports_are_not_known(given: list[LateReport], most: int, start
     for each in given:
         known |= late.add(each, most)
         assert len(late) <= most
-    first, end = start * HOUR_MS // 4, (start + 4) * HOUR_MS // 4
+    first = start * HOUR_MS // 4
+    end = (start + 4) * HOUR_MS // 4
     found = late.find_between(first, end)
 
     assert sorted(filter(None, known.values()), key=repr) == sorted(late, key=repr)
@@ -323,7 +326,8 @@ def test_reports_of_one_time_merge_in_arrival_order() -> None:
 
 def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
     """A time near the first kept mark may be the end of the window before."""
-    lower, seconds = LEAST_UNIX_MS + 1, 1_357_034_220
+    lower = LEAST_UNIX_MS + 1
+    seconds = 1_357_034_220
     history, least = (MarkHistory([Mark(1, at, at, StreamCut({}))]) for at in (lower, lower - 1))
     begun = MarkHistory(Mark(n, at, at, StreamCut({})) for n, at in ((1, seconds), (2, lower)))
 
