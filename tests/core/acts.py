@@ -85,7 +85,8 @@ ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 
 def late_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories of two writers, live at first, with many late requests."""
-    domain, two = st.just(DOMAINS[0]), st.sampled_from(WRITERS[:2])
+    domain = st.just(DOMAINS[0])
+    two = st.sampled_from(WRITERS[:2])
     begun: list[Act] = [
         ("note", (writer, DOMAINS[0], 1, True, "live", "own")) for writer in WRITERS[:2]
     ]
@@ -113,7 +114,8 @@ def event_histories() -> st.SearchStrategy[list[Act]]:
     for number, writer in enumerate(WRITERS):
         begun.append(("write", (writer, number, {})))
         begun += [("note", (writer, domain, 1, True, "live", "all")) for domain in DOMAINS]
-    whole, all_ = st.just(value=True), st.just("all")
+    whole = st.just(value=True)
+    all_ = st.just("all")
     note = _act("note", _writers, _domains, st.integers(0, 6), whole, _states, all_)
     trouble = (_write, _note, _wait, _scale, _learn, _restart, _deliver, _vouch, _forget, _remove)
     acts = st.one_of(*own, note, note, note, _advance, _advance, *trouble)

@@ -155,7 +155,8 @@ class Model:
 
     def scale(self, event: ScaleEvent) -> bool:
         """Apply the event unless it is wrong, and return whether it was applied."""
-        final, positions = self.final(), [self.complete(w.position) for w in self.writers.values()]
+        final = self.final()
+        positions = [self.complete(w.position) for w in self.writers.values()]
         created = {s for past in self.scales for s in past.created}
         known = {s for position in positions for s in position} | created
         right = (
@@ -197,7 +198,9 @@ class Model:
         writer.undeclared -= max_times.keys()
         position = join(writer.position, dict(note.position))
         writer.log.append(Noted(domain, note.time, max_times, position, now))
-        writer.state, writer.excluded, writer.noted_at = note.state, None, now
+        writer.state = note.state
+        writer.excluded = None
+        writer.noted_at = now
         writer.sequence = max(writer.sequence, note.sequence or 0)
         if returns or widened:
             self._exclude_late(writer, now)
@@ -225,7 +228,8 @@ class Model:
 
     def _wrote(self, writer: Writer, note: Note) -> bool:
         """Whether its position rises by more than segments that it only implies to be complete."""
-        known, said = self.complete(writer.position), self.complete(dict(note.position))
+        known = self.complete(writer.position)
+        said = self.complete(dict(note.position))
         named = known.keys() | note.position.keys()
         return any(said.get(segment, 0) > max(known.get(segment, 0), 0) for segment in named)
 
@@ -235,7 +239,8 @@ class Model:
             writer.timeout_ms = note.timeout_ms
         if note.domains is None:
             return False
-        before, after = writer.domains, frozenset(note.domains)
+        before = writer.domains
+        after = frozenset(note.domains)
         writer.narrowed |= self._leave(writer, after)
         writer.domains = after
         added = after - before if before is not None else frozenset()
@@ -286,7 +291,8 @@ class Model:
         last = NEVER if writer.excluded == "removed" else writer.time(domain)
         if note.time is not None and note.time < last:
             return "invalid_time", last
-        stored, said = self.complete(writer.position), self.complete(dict(note.position))
+        stored = self.complete(writer.position)
+        said = self.complete(dict(note.position))
         back = {s: stored[s] for s, offset in said.items() if offset < stored.get(s, 0)}
         return ("invalid_position", back) if back else None
 
@@ -460,7 +466,8 @@ class Model:
         lower = self.next_lower(domain)
         if lower is None:
             return None
-        out, cut = self._went_on_without(domain, lower), self.cut(domain, lower)
+        out = self._went_on_without(domain, lower)
+        cut = self.cut(domain, lower)
         self._miss(domain, lower, out)
         if any(self.writers[name].excluded == "removed" for name in out):
             self._drop_removed_upper(domain)

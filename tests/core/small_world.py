@@ -188,7 +188,8 @@ class SmallWorld:
             yield author
 
     def _list_acts_of(self, author: Author) -> Iterator[Act]:
-        aggregator, name = self.kept.stream.aggregator, author.name
+        aggregator = self.kept.stream.aggregator
+        name = author.name
         domains = self.kept.stream.settings.domains
         is_member = name in aggregator
         for domain in domains:
@@ -230,7 +231,8 @@ class SmallWorld:
         stream = self.kept.stream
         self.kept.commit(lambda draft: answers.extend(stream.take_notes([note], draft, FEW)))
         assert isinstance(answers[0], Accepted), (note, answers)
-        author.state, author.is_removed = note.state, False
+        author.state = note.state
+        author.is_removed = False
         if note.state == "finished":
             author.unbound |= {*ALL_DOMAINS} - {*author.domains}
 

@@ -75,7 +75,8 @@ def test_dry_run_predicts_the_next_mark(
         if mark is not None:
             come = ("advance", mark.lower, mark.cut, mark.excluded)
         else:
-            last, decision = code.domains[domain].last, code.decide(domain, twins.now)
+            last = code.domains[domain].last
+            decision = code.decide(domain, twins.now)
             kept = (last.lower, last.cut) if last else (None, None)
             come = ("wait" if isinstance(decision, WaitForWriters) else "quiet", *kept, ())
             assert isinstance(decision, WaitForWriters | Quiet)
@@ -91,7 +92,7 @@ def predict_marks(stream: Aggregator, now: int) -> list[object]:
         come.append(sorted(each.writer for each in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
             running = stream.domains[domain]
-            named = [(each.writer, each.reason) for each in running.roster.named.absences]
+            named = [(absence.writer, absence.reason) for absence in running.roster.named.absences]
             come.append(
                 (mark.seq, mark.lower, mark.excluded, named, running.roster.named.returned_writers)
             )
@@ -159,7 +160,7 @@ def test_windows_and_cuts_name_the_writers_time_advanced_without(
         last = twins.model.lower(domain)
         starts_of = range(start, last - size + 1, size)  # of the windows that are complete
         windows = missing.find_in_windows([*starts_of, start + len(starts_of) * size])
-        assert [_names(each) for each in windows] == [
+        assert [_names(window) for window in windows] == [
             twins.model.missing_in(domain, each, each + size) for each in starts_of
         ]
         cuts = [_names(missing.find_at_mark(mark)) for mark in twins.model.marks[domain]]
@@ -168,4 +169,4 @@ def test_windows_and_cuts_name_the_writers_time_advanced_without(
 
 def _names(missing: Missing) -> set[str]:
     assert len(missing.writers) == missing.count
-    return {each.writer for each in missing.writers}
+    return {writer.writer for writer in missing.writers}

@@ -33,7 +33,9 @@ def test_the_cases_are_all_there() -> None:
 def test_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) -> None:
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=case["threshold"], rule=case["rule"]))
     lower: int | None = None
-    idle, reported, found = False, False, []
+    idle = False
+    reported = False
+    found = []
     for step in case["steps"]:
         lower = NOW - step["value"] if step["op"] == "lag" else lower
         idle = step["op"] == "idle" or (idle and step["op"] == "other")
@@ -47,7 +49,8 @@ def test_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) 
 def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) -> None:
     """Flink reports only changes; an unknown flag of a source is not false."""
     said: dict[int, bool | None] = dict.fromkeys(range(case["channels"]))
-    reported, changes = None, []
+    reported = None
+    changes = []
     for step in case["steps"]:
         said[step["channel"]] = step["backlog"]
         flag = combine_flags(said.values())
@@ -61,7 +64,8 @@ def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) 
 def test_one_reason_of_several_makes_a_backlog(case: dict[str, Any]) -> None:
     """The backlog ends when the last reader that had one reports none."""
     said: dict[str, bool] = {}
-    state, found = BacklogState(), []
+    state = BacklogState()
+    found = []
     for step in case["steps"]:
         said[step["operator"]] = step["backlog"]
         reasons: list[Reason] = ["reported" for flag in said.values() if flag]
@@ -152,7 +156,8 @@ def test_backlog_follows_its_definition(
     backlog = Backlog(BacklogPolicy(lag, behind, rule))
     caught_up = False
     for at, (lower, last, idle, reported) in enumerate(looks):
-        now, known = NOW + at, lower is not None and not idle
+        now = NOW + at
+        known = lower is not None and not idle
         flags: list[bool | None] = []
         if lag is not None:
             flags.append(now - lower > lag if known and lower is not None else None)

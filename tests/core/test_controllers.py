@@ -84,7 +84,8 @@ def list_attempts(question: Question[Any], reply_to: Callable[[str, str], Reply]
 
     `reply_to` takes the URL and the id of a request. Each id must be new.
     """
-    urls, ids = list[str](), list[str]()
+    urls = list[str]()
+    ids = list[str]()
 
     def perform(asked: AddressedQuestion) -> Reply:
         urls.append(asked.url)
@@ -152,7 +153,8 @@ def test_change_with_foreign_answer_is_not_repeated(question: Question[Any], sta
 
 def test_foreign_answer_names_no_owner() -> None:
     """The owner is of the stream in the other request."""
-    controllers, headers = Controllers("http://a,http://b"), {"noted-time-owner": "http://b"}
+    controllers = Controllers("http://a,http://b")
+    headers = {"noted-time-owner": "http://b"}
     foreign = Reply(200, {"noted-request": "0" * 16, **headers}, b"{}")
     question: Question[Any] = Question("GET", "/v1/streams/s")
     asking = ask(controllers, question)

@@ -19,7 +19,8 @@ from tests.support.controllers import WatchedMemory, deliver, serve_stream, wait
 from tests.support.counting import CountedTime, count_cost
 from tests.support.streams import TIMEOUT_MS, make_stream
 
-FEW, MANY = 100, 10_000
+FEW = 100
+MANY = 10_000
 
 SEGMENTS = 16
 
@@ -49,7 +50,8 @@ def measure(members: int) -> tuple[float, float, float]:
     """
     stream = crowd(members)
     settle(stream)
-    notes, advances = [], []
+    notes = []
+    advances = []
     for turn, writer in enumerate(shuffle_names(members)[:FEW]):
         said = Note(writer, CountedTime(members + turn), {turn % SEGMENTS: members + turn + 1})
         with count_cost() as note:
@@ -62,7 +64,8 @@ def measure(members: int) -> tuple[float, float, float]:
 
 
 def test_note_and_advance_cost_is_logarithmic() -> None:
-    few, many = measure(FEW), measure(MANY)
+    few = measure(FEW)
+    many = measure(MANY)
     growth = math.log(MANY) / math.log(FEW)
 
     assert [most <= least * growth for least, most in zip(few, many, strict=True)] == [True] * 3
@@ -83,7 +86,8 @@ def test_advance_cost_is_linear_in_new_notes() -> None:
 
 def dearest(times: int) -> tuple[int, int]:
     """Return the bytecodes of the dearest note of so many times, and of an advance past them."""
-    cut, dearest = RunningCut(0), 0
+    cut = RunningCut(0)
+    dearest = 0
     for number in range(times):
         time = 1 + number * 7919 % times
         with count_cost() as note:
@@ -97,7 +101,8 @@ def dearest(times: int) -> tuple[int, int]:
 def test_cost_does_not_grow_with_noted_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions that wait for their time are thinned to a bounded number, step by step."""
     monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", FEW)
-    (note, advance), (later_note, later_advance) = dearest(2 * FEW), dearest(MANY)
+    (note, advance) = dearest(2 * FEW)
+    (later_note, later_advance) = dearest(MANY)
 
     assert (later_note <= 1.5 * note, later_advance <= 1.5 * advance) == (True, True)
 
@@ -187,10 +192,13 @@ steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max
 
 @given(steps)
 def test_slices_agree_with_one_pass(steps: list[tuple[list[tuple[str, int, State]], int]]) -> None:
-    whole, piecewise = make_stream(*WRITERS), make_stream(*WRITERS)
+    whole = make_stream(*WRITERS)
+    piecewise = make_stream(*WRITERS)
     for stream in (whole, piecewise):
         stream.reconfigure(stream.settings.__class__(writer_timeout_ms=60), now=0)
-    times, now, ends = dict.fromkeys(WRITERS, 0), 0, dict.fromkeys(WRITERS, 0)
+    times = dict.fromkeys(WRITERS, 0)
+    now = 0
+    ends = dict.fromkeys(WRITERS, 0)
     for notes, passed in steps:
         now += passed
         for writer, later, is_now in notes:
@@ -235,7 +243,8 @@ def test_member_noting_between_slices_does_not_hold() -> None:
 
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
 async def test_outdated_entries_are_skipped_without_a_note(ahead: int) -> None:
-    holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])
+    holder = WRITERS[0]
+    others = list(WRITERS[1 : ahead + 1])
     with use_slices_of_one():
         async with serve_stream(WatchedMemory()) as controller:
             await controller.put_stream("s", {"mark_interval_ms": 0})

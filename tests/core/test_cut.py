@@ -96,8 +96,10 @@ def append_mark(mark: Mark, step: Increment) -> Mark:
         offsets[segment] = offsets.get(segment, 0) + gain
     excluded = ("UA",) if later == 3 else ()
     cut = StreamCut({segment: offset for segment, offset in offsets.items() if offset})
-    bound, at = higher != 3, mark.seq * 10
-    lower, upper = mark.lower + later, mark.upper + higher
+    bound = higher != 3
+    at = mark.seq * 10
+    lower = mark.lower + later
+    upper = mark.upper + higher
     count = 1000 + at if excluded else UNSET
     return Mark(mark.seq + 1, lower, upper, cut, at, excluded, bound, excluded_count=count)
 

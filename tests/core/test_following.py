@@ -20,5 +20,5 @@ def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: l
     chains = [[as_json(mark) for mark in world.marks(domain)] for domain in DOMAINS]
     answers = [[Answer(at, chain[at:]) for at in range(len(chain), -1, -1)] for chain in chains]
 
-    assert [judge(answers=each) for each in answers] == [[] for _ in DOMAINS]
+    assert [judge(answers=answer) for answer in answers] == [[] for _ in DOMAINS]
     assert all(one["upper"] <= two["upper"] for chain in chains for one, two in pairwise(chain))

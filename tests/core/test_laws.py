@@ -55,8 +55,10 @@ def test_order_of_leaving_does_not_matter(steps: Strides, leaves: list[tuple[str
 
 @given(steps=strides, when=st.sets(st.integers(0, 20)))
 def test_rare_and_frequent_advances_end_alike(steps: Strides, when: set[int]) -> None:
-    often, seldom = make_stream(*WRITERS), make_stream(*WRITERS)
-    many, few = [], []
+    often = make_stream(*WRITERS)
+    seldom = make_stream(*WRITERS)
+    many = []
+    few = []
     for number, note in enumerate(live_notes(steps)):
         deliver(often, note)
         many += advance_all(often)
@@ -127,7 +129,8 @@ def test_a_restart_only_loosens(before: Strides, after: Strides) -> None:
     again = restart(stream)
     deliver(stream, *notes[len(before) :])
     deliver(again, *notes[len(before) :])
-    exact, loose = advance_all(stream), advance_all(again)
+    exact = advance_all(stream)
+    loose = advance_all(again)
     latest = StreamCut({})
     for note in notes:
         latest = latest.join(StreamCut(note.position))

@@ -32,12 +32,13 @@ def walk_through(hops: Hops, root: Dataset) -> tuple[Hops, list[Dataset]]:
 def test_culprit_is_first_hop_with_complete_sources() -> None:
     """Each hop is read once."""
     for seed in range(1000):
-        hops, time = draw_chain(random.Random(seed)), random.Random(-seed).randint(0, 10)
+        hops = draw_chain(random.Random(seed))
+        time = random.Random(-seed).randint(0, 10)
         root = next(iter(hops.values()))
         found, read = walk_through(hops, root.dataset)
         why = Why(root.dataset, time, found)
 
-        lagging = [each for each in hops.values() if (each.complete_to or 0) < time]
+        lagging = [hop for hop in hops.values() if (hop.complete_to or 0) < time]
         lags = (
             each for each in lagging if all(hops[s.dataset] not in lagging for s in each.sources)
         )
@@ -63,7 +64,8 @@ def test_the_least_complete_source_is_followed() -> None:
 
 def test_circle_is_named_and_ends_the_walk() -> None:
     """All sources of the culprit may be in the circle."""
-    a, b = Dataset("delta:a"), Dataset("delta:b")
+    a = Dataset("delta:a")
+    b = Dataset("delta:b")
     hops = {a: Hop(a, 1, (HopSource(b, 1),)), b: Hop(b, 1, (HopSource(a, 1),))}
     why = Why(a, 5, walk(hops[a], hops.__getitem__))
 
@@ -74,7 +76,7 @@ def test_a_walk_ends_after_twenty_hops() -> None:
     """The next hop says why it was not read."""
     names = [Dataset(f"delta:{n}") for n in range(50)]
     hops = {
-        name: Hop(name, 1, tuple(HopSource(each, 1) for each in names[n + 1 : n + 2]))
+        name: Hop(name, 1, tuple(HopSource(source, 1) for source in names[n + 1 : n + 2]))
         for n, name in enumerate(names)
     }
     found = walk(hops[names[0]], hops.__getitem__)

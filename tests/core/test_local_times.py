@@ -34,7 +34,7 @@ LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of any zone
 CHANGED_ZONES = ("Africa/Casablanca", "America/Edmonton", "America/Inuvik", "America/Vancouver")
 """Their laws changed in 2026, so that installed releases may differ."""
 
-RELEASES = [each.release for each in list_zone_sources()]
+RELEASES = [zone_source.release for zone_source in list_zone_sources()]
 
 
 def find_zone(key: str, release: str | None) -> ReleasedZone:
@@ -72,7 +72,7 @@ def test_spans_give_the_moments_of_datetime(
 ) -> None:
     last = min(first + length, UNIX_MS.stop - 1)
     spans = [*list_local_spans(zone, first, last)]
-    borders = [border for each in spans for border in (each.start, each.end - 1)]
+    borders = [border for span in spans for border in (span.start, span.end - 1)]
     shown = st.sampled_from(borders) | st.integers(spans[0].start, spans[-1].end - 1)
     local = data.draw(shown)
 
@@ -85,7 +85,7 @@ def test_spans_cover_what_the_clock_shows(
 ) -> None:
     last = min(first + length, UNIX_MS.stop - 1)
     spans = list_local_spans(zone, first, last)
-    changes = [each.at for each in list_clock_changes(zone, first, last)]
+    changes = [clock_change.at for clock_change in list_clock_changes(zone, first, last)]
     near = st.sampled_from([first, last, *changes])
     moment = data.draw(near | near.map(lambda at: max(first, at - 1)) | st.integers(first, last))
     wall = (EPOCH + timedelta(milliseconds=moment)).astimezone(zone)

@@ -61,7 +61,8 @@ class SpellList:
 
     def take(self, step: Step) -> None:
         before = self.marks[-1].lower if self.marks else None
-        seq, lower = len(self.marks) + 1, (before or 0) + step.gain
+        seq = len(self.marks) + 1
+        lower = (before or 0) + step.gain
         start = None if step.behind is None else (before or 0) - step.behind
         absences = [
             Absence(name, reason, seq, 5, {}, start)  # type: ignore[arg-type]
@@ -80,9 +81,10 @@ class SpellList:
             self.begin(each, seq, before, lower)
 
     def end(self, name: str, end: int | None, last: int) -> None:
-        for each in [each for each in self.spells if each.last is None]:
+        for each in [spell for spell in self.spells if spell.last is None]:
             if each.writer.writer == name:
-                each.end, each.last = end, last
+                each.end = end
+                each.last = last
                 if end is None:
                     self.spells.remove(each)
 
@@ -94,29 +96,29 @@ class SpellList:
                 self.spells.append(Spell(writer, start, 1, seq * 10, before, seq - 1))
             return
         if not any(
-            each.last is None and each.writer.writer == writer.writer for each in self.spells
+            spell.last is None and spell.writer.writer == writer.writer for spell in self.spells
         ):
             self.spells.append(Spell(writer, start, seq, seq * 10))
         if absence.reason == "removed":
             self.end(writer.writer, lower, seq)
 
     def meeting(self, start: int, end: int) -> Iterator[Absence]:
-        for each in self.spells:
-            if each.start < end and (each.end is None or max(start, each.start) < each.end):
-                yield each.writer
+        for spell in self.spells:
+            if spell.start < end and (spell.end is None or max(start, spell.start) < spell.end):
+                yield spell.writer
 
     def at(self, mark: Mark) -> list[Absence]:
         spells = [
-            each
-            for each in self.spells
-            if each.start < mark.lower and (each.last is None or mark.seq <= each.last)
+            spell
+            for spell in self.spells
+            if spell.start < mark.lower and (spell.last is None or mark.seq <= spell.last)
         ]
-        named = [each.writer for each in spells if each.first <= mark.seq]
-        for each in reversed(spells):  # one that narrowed may have been idle before
-            if each.writer.reason == "narrowed" and not any(
-                each.writer.writer == one.writer for one in named
+        named = [spell.writer for spell in spells if spell.first <= mark.seq]
+        for spell in reversed(spells):  # one that narrowed may have been idle before
+            if spell.writer.reason == "narrowed" and not any(
+                spell.writer.writer == one.writer for one in named
             ):
-                named.append(each.writer)
+                named.append(spell.writer)
         return named
 
 
@@ -128,7 +130,7 @@ def replay_steps(taken: list[Step]) -> SpellList:
 
 
 def counts(found: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
-    names = {(each.writer, each.joined_later) for each in found.writers}
+    names = {(writer.writer, writer.joined_later) for writer in found.writers}
     return found.count, found.joined_later, names
 
 
@@ -145,8 +147,8 @@ def test_window_names_writers_missing_within_it(
         for start in borders[:-1]
     ]
 
-    assert [counts(each) for each in found.missing.find_in_windows(borders)] == [
-        (len(each), sum(is_later for _, is_later in each), each) for each in names
+    assert [counts(window) for window in found.missing.find_in_windows(borders)] == [
+        (len(pairs), sum(is_later for _, is_later in pairs), pairs) for pairs in names
     ]
 
 
@@ -156,12 +158,13 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
     """Members come first."""
     found = replay_steps(taken)
     for mark in found.marks:
-        answer, expected = found.missing.find_at_mark(mark), found.at(mark)
+        answer = found.missing.find_at_mark(mark)
+        expected = found.at(mark)
 
         assert sorted(answer.writers, key=repr) == sorted(expected, key=repr)
         assert (answer.count, answer.is_known) == (len(expected), True)
         assert answer.joined_later == sum(each.joined_later for each in expected)
-        later = [each.joined_later for each in answer.writers]
+        later = [writer.joined_later for writer in answer.writers]
         assert later == sorted(later)
 
 
@@ -171,13 +174,14 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
 @given(taken=steps, first=st.integers(1, 8), more=st.integers(0, 7))
 def test_first_mark_without_missing_is_found(taken: list[Step], first: int, more: int) -> None:
     """If there is none, a mark is returned with its missing members."""
-    found, last = replay_steps(taken), first + more
+    found = replay_steps(taken)
+    last = first + more
     absent = {
         seq: [
-            each.writer
-            for each in found.spells
-            if not each.writer.joined_later
-            and each.first <= seq <= (LAST_LOWER if each.last is None else each.last)
+            spell.writer
+            for spell in found.spells
+            if not spell.writer.joined_later
+            and spell.first <= seq <= (LAST_LOWER if spell.last is None else spell.last)
         ]
         for seq in range(first, last + 1)
     }
@@ -198,14 +202,14 @@ def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: se
     last = found.marks[-1].lower if found.marks else None
     found.missing.forget_before(at, last, members)
     old = [
-        each
-        for each in found.spells
-        if each.opened_at < at and (each.last is not None or each.writer.writer not in members)
+        spell
+        for spell in found.spells
+        if spell.opened_at < at and (spell.last is not None or spell.writer.writer not in members)
     ]
     # a spell without times is not kept, so forgetting it makes nothing unknown
     ends = [last if each.end is None else each.end for each in old if each.start != each.end]
     known_from = max((end for end in ends if end is not None), default=MIN_INT64)
-    found.spells = [each for each in found.spells if each not in old]
+    found.spells = [spell for spell in found.spells if spell not in old]
 
     assert found.missing.known_from == known_from
     for mark in found.marks:
@@ -213,13 +217,14 @@ def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: se
         assert sorted(answer.writers, key=repr) == sorted(found.at(mark), key=repr)
         assert answer.is_known == (mark.lower > known_from)
     windows = found.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
-    assert [each.is_known for each in windows] == [False, True]
+    assert [window.is_known for window in windows] == [False, True]
 
 
 def test_windows_name_who_was_missing_when_asked() -> None:
     """Their intervals may be forgotten meanwhile, and others begin."""
-    missing, names = MissingWriters(), [f"w{n}" for n in range(9)]
-    missing.take(2, 5, (10, 20), [Absence(each, "timed_out", 1, 5, {}, 10) for each in names], ())
+    missing = MissingWriters()
+    names = [f"w{n}" for n in range(9)]
+    missing.take(2, 5, (10, 20), [Absence(name, "timed_out", 1, 5, {}, 10) for name in names], ())
     missing.take(3, 6, (20, 30), (), names[:5])
     windows = missing.find_in_windows([10, 20, 30])
     found = [next(windows)]
@@ -227,21 +232,21 @@ def test_windows_name_who_was_missing_when_asked() -> None:
     missing.take(4, 8, (30, 40), [Absence("later", "not_joined", 1, None, {}, 10)], ())
     found += windows
 
-    assert [[each.writer for each in window.writers] for window in found] == [names, names[5:]]
+    assert [[writer.writer for writer in window.writers] for window in found] == [names, names[5:]]
     (window,) = missing.find_in_windows([10, 20])
-    assert [each.writer for each in window.writers] == ["later"]
+    assert [writer.writer for writer in window.writers] == ["later"]
 
 
 def test_at_most_a_hundred_missing_writers_are_named() -> None:
     """All are counted."""
     missing = MissingWriters()
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
-    missing.take(2, 0, (10, 20), [Absence(each, "timed_out", 1, 5, {}, 5) for each in names], ())
+    missing.take(2, 0, (10, 20), [Absence(name, "timed_out", 1, 5, {}, 5) for name in names], ())
     (window,) = missing.find_in_windows([10, 20])
     mark = missing.find_at_mark(Mark(2, 20, 20, StreamCut({})))
 
     for found in (window, mark):
-        assert ([each.writer for each in found.writers], found.count) == (names[:-1], 101)
+        assert ([writer.writer for writer in found.writers], found.count) == (names[:-1], 101)
 
 
 def test_mark_names_at_most_a_hundred_excluded_writers() -> None:

@@ -19,10 +19,10 @@ SAYS_KNOWN = re.compile(r"(^|_)(known|asked|whole|certain|checked|complete)$")
 def list_defaults(*packages: str) -> Iterator[tuple[str, object]]:
     """Yield each such field of a value in packages, and its default."""
     for package in map(import_module, packages):
-        for found in walk_packages(package.__path__, f"{package.__name__}."):
-            module = import_module(found.name)
+        for module_info in walk_packages(package.__path__, f"{package.__name__}."):
+            module = import_module(module_info.name)
             for kind in vars(module).values():
-                if not isinstance(kind, type) or kind.__module__ != found.name:
+                if not isinstance(kind, type) or kind.__module__ != module_info.name:
                     continue
                 defaults = dict(getattr(kind, "_field_defaults", {}))
                 defaults |= {f.name: f.default for f in fields(kind)} if is_dataclass(kind) else {}

@@ -107,10 +107,8 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
 
     for before, after in zip(twins.code.domains, again.domains, strict=True):
         for writer, track in after.holding_back.items():
-            member, silent_served_ms = (
-                track.member,
-                max(track.member.noted_served_ms, track.waiting_served_ms),
-            )
+            member = track.member
+            silent_served_ms = max(track.member.noted_served_ms, track.waiting_served_ms)
             own = member.terms.timeout_ms or timeout_ms
             latest = max(silent_served_ms + own, member.terms.suspension_ends_served_ms or 0)
             sooner = before.holding_back[writer].times_out_served_ms(timeout_ms)

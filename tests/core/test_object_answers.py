@@ -28,8 +28,11 @@ class Answers(Loopback):
     def __init__(self) -> None:
         super().__init__(self._respond)
         self.keys: list[str] = []
-        self.status, self.body, self.page = 404, MISSING, b""
-        self.is_looping, self.ended = False, threading.Event()
+        self.status = 404
+        self.body = MISSING
+        self.page = b""
+        self.is_looping = False
+        self.ended = threading.Event()
 
     def __exit__(self, *_: object) -> None:
         self.ended.set()
@@ -45,7 +48,8 @@ class Answers(Loopback):
             give(asked, 200, self.page or self._list(query).encode(), {})
 
     def _list(self, query: Mapping[str, str]) -> str:
-        prefix, after = query["prefix"], query.get("start-after", "")
+        prefix = query["prefix"]
+        after = query.get("start-after", "")
         found = [key for key in self.keys if key.startswith(prefix) and key > after]
         inner = {f"{prefix}{k[len(prefix) :].partition('/')[0]}/" for k in found}
         if "delimiter" in query:
@@ -82,7 +86,8 @@ def list_segment(list_s: float = 60.0, directory: ObjectPath = DIRECTORY) -> lis
     ("status", "body"), [(404, MISSING), (403, b"<Error><Code>AccessDenied</Code></Error>")]
 )
 def test_empty_list_of_a_store_is_empty(answers: Answers, status: int, body: bytes) -> None:
-    answers.status, answers.body = status, body
+    answers.status = status
+    answers.body = body
 
     assert list_segment() == []
 
@@ -90,7 +95,9 @@ def test_empty_list_of_a_store_is_empty(answers: Answers, status: int, body: byt
 @pytest.mark.parametrize("directory", [DIRECTORY, DIRECTORY.parent])
 @pytest.mark.parametrize("status", [200, 302, 401, 404, 501])
 def test_other_server_is_refused(answers: Answers, status: int, directory: ObjectPath) -> None:
-    answers.status, answers.body, answers.page = status, b"<html/>", b"<html>Sign in</html>"
+    answers.status = status
+    answers.body = b"<html/>"
+    answers.page = b"<html>Sign in</html>"
 
     with pytest.raises(Unreachable, match="no answer of an object store: no objects are listed"):
         list_segment(directory=directory)
@@ -105,7 +112,8 @@ def test_other_server_is_refused(answers: Answers, status: int, directory: Objec
 )
 def test_archived_object_is_named(answers: Answers, url: str, status: int, code: str) -> None:
     """Its credentials are right, so the sentence does not ask for others."""
-    answers.status, answers.body = status, f"<Error><Code>{code}</Code></Error>".encode()
+    answers.status = status
+    answers.body = f"<Error><Code>{code}</Code></Error>".encode()
 
     with pytest.raises(Rejected) as failed:
         ObjectStore(url).read(ObjectPath(url, "a"), 0, 8, None)
@@ -129,14 +137,16 @@ def test_error_code_of_the_store_is_named(
 ) -> None:
     """Also of a range from the end, after which the size is asked for."""
     monkeypatch.setattr(objects, "MAX_RETRIES", 0)
-    answers.status, answers.body = status, b"<Error><Code>ExpiredToken</Code></Error>"
+    answers.status = status
+    answers.body = b"<Error><Code>ExpiredToken</Code></Error>"
 
     with pytest.raises(kind, match=says):
         ObjectStore("s3://lake").read(ObjectPath("s3://lake", "a"), -8, 0, None)
 
 
 def test_list_that_begins_again_is_refused(answers: Answers) -> None:
-    answers.keys, answers.is_looping = [f"{PREFIX}{n:04}" for n in range(1000)], True
+    answers.keys = [f"{PREFIX}{n:04}" for n in range(1000)]
+    answers.is_looping = True
 
     with pytest.raises(Unreachable, match="partition=0: no answer: its list does not rise by page"):
         list_segment()

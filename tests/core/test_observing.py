@@ -68,7 +68,9 @@ class Log:
 @given(happenings, st.sampled_from([0, 7]))
 def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: int) -> None:
     """The log grows and the clock advances before and between the two readings."""
-    log, ingestion, uncovered = Log(iter(course)), IngestionNotes(10, 20, skew_ms), []
+    log = Log(iter(course))
+    ingestion = IngestionNotes(10, 20, skew_ms)
+    uncovered = []
     while not log.over:
         now = log.clock()
         note = ingestion.due(now, log.read_ends())
@@ -80,7 +82,9 @@ def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: in
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
 def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]]) -> None:
     """If the clock steps back, a change is noted once the clock has caught up."""
-    ingestion, end, notes = IngestionNotes(10, 20), 0, []
+    ingestion = IngestionNotes(10, 20)
+    end = 0
+    notes = []
     for now, appends in readings:
         end += appends
         notes.append(ingestion.due(now, {0: end}))
@@ -183,7 +187,10 @@ def take_step(clocks: SegmentClocks, step: dict[str, Any]) -> list[Outcome]:
 
 def find_idle_checks(case: dict[str, Any]) -> tuple[list[bool], list[bool]]:
     """Return the results of a case's checks for one segment added at 0, and Flink's."""
-    clocks, now, found, expected = SegmentClocks(case["timeout"] + 1, 0), 0, [], []
+    clocks = SegmentClocks(case["timeout"] + 1, 0)
+    now = 0
+    found = []
+    expected = []
     clocks.add(0, now=now)
     for step in case["steps"]:
         if step["op"] == "advance":
@@ -222,7 +229,8 @@ def test_silence_begins_at_the_last_event() -> None:
     """An event at 4, a look every 5, a timeout of 10: idle at 15, where Flink sees it at 25."""
     (case,) = (case for case in IDLE_TIMERS if case["name"] == COUNTED_OTHERWISE)
 
-    ours, flinks = [False, False, True, True, True], [False, False, False, False, True]
+    ours = [False, False, True, True, True]
+    flinks = [False, False, False, False, True]
     assert find_idle_checks(case) == (ours, flinks)
 
 
@@ -234,7 +242,8 @@ def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -
 
 @given(st.lists(steps), st.integers(0, 9))
 def test_time_is_the_least_newest_minus_the_delay(events: Events, delay_ms: int) -> None:
-    clocks, now = SegmentClocks(0, delay_ms), 0
+    clocks = SegmentClocks(0, delay_ms)
+    now = 0
     newest: dict[int, int] = {}
     for segment in range(3):
         clocks.add(segment, now=0)
@@ -249,7 +258,9 @@ def test_time_is_the_least_newest_minus_the_delay(events: Events, delay_ms: int)
 
 @given(st.lists(steps, min_size=1), st.integers(0, 9), st.integers(0, 9))
 def test_times_rise_until_idle(events: Events, idle_timeout_ms: int, delay_ms: int) -> None:
-    clocks, now, times = SegmentClocks(idle_timeout_ms, delay_ms), 0, []
+    clocks = SegmentClocks(idle_timeout_ms, delay_ms)
+    now = 0
+    times = []
     for segment, time, later in events:
         now += later
         quiet = clocks.events({}, now=now)
@@ -271,7 +282,8 @@ def test_records_beyond_the_ends_are_within_the_delay(
     turns: list[tuple[list[tuple[int, int]], set[int], tuple[int, int]]],
 ) -> None:
     """Records may be written between the two questions. An open newest record is not idle."""
-    partition, newest = Partition([LATER // 2], [0]), NewestTimes()
+    partition = Partition([LATER // 2], [0])
+    newest = NewestTimes()
     for before, ended, amid in turns:
         for write in before:
             partition.write(*write)
@@ -293,7 +305,8 @@ def test_records_beyond_the_ends_are_within_the_delay(
 
 def test_future_record_counts_as_present() -> None:
     """It counts at each look with new records, so its segment neither holds nor jumps ahead."""
-    newest, ahead = NewestTimes(), {0: Stamp(900, 0)}
+    newest = NewestTimes()
+    ahead = {0: Stamp(900, 0)}
 
     looks = [newest.take(ahead, {0: end}, now=now) for now, end in ((100, 1), (200, 1), (300, 2))]
     assert looks == [{0: 100}, {}, {0: 300}]

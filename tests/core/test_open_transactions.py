@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from noted_time.observing import NewestTimes, OpenTransactions, Outcome, SegmentClocks, Stamp
 from noted_time.values import LogFact
 
-DELAY, IDLE_MS, LATER = 5, 20, 10_000
+DELAY = 5
+IDLE_MS = 20
+LATER = 10_000
 
 MARKER = -1
 """The producer of a marker that ends a transaction."""
@@ -120,9 +122,12 @@ Way = Callable[[], ByField | ByTimestamp]
 
 def find_passed_times(turns: Turns, way: Way) -> list[int]:
     """Return the times of records that a mark passed while they were hidden."""
-    partitions, passed = [Partition(), Partition()], set[tuple[int, int]]()
-    observer, clocks = way(), SegmentClocks(IDLE_MS, DELAY)
-    now, lower = 0, -1
+    partitions = [Partition(), Partition()]
+    passed = set[tuple[int, int]]()
+    observer = way()
+    clocks = SegmentClocks(IDLE_MS, DELAY)
+    now = 0
+    lower = -1
     known: dict[tuple[int, int], int] = {}
     for before, ended, amid, took, lag in turns:
         _write(partitions, before)
@@ -137,7 +142,7 @@ def find_passed_times(turns: Turns, way: Way) -> list[int]:
         for each in hidden:  # later ones are late
             known.setdefault(each, lower)
         outcomes = clocks.events(observer.look(partitions, high, lag), now=now)
-        lower = max([lower, *(each for each in outcomes if each != "idle")])
+        lower = max([lower, *(outcome for outcome in outcomes if outcome != "idle")])
         times = {(n, o): partitions[n].times[o] + DELAY for n, o in hidden}
         passed |= {each for each, time in times.items() if known[each] <= time < lower}
     return [time for n, o in sorted(passed) for time in partitions[n].rows(o, o + 1)]
@@ -156,7 +161,8 @@ def test_no_mark_passes_an_open_transaction(way: Way, turns: Turns) -> None:
 
 
 def test_idle_timeout_begins_once_all_records_are_read() -> None:
-    clocks, transactions = SegmentClocks(IDLE_MS, DELAY), OpenTransactions()
+    clocks = SegmentClocks(IDLE_MS, DELAY)
+    transactions = OpenTransactions()
     clocks.events({0: 100, 1: 200}, now=0)
 
     def look(read: int, now: int) -> list[Outcome]:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from noted_time.observing import PassedOver, Passes, SegmentClocks
 from noted_time.values import LARGEST_TIME
 
-DELAY, IDLE_MS, AHEAD_MS = 5, 20, 30
+DELAY = 5
+IDLE_MS = 20
+AHEAD_MS = 30
 
 Row = int | str | None  # a time, text that cannot be read, or a tombstone
 Turns = list[tuple[list[tuple[int, Row]], int, bool]]
@@ -59,12 +61,14 @@ class Observer:
             self.position[n] = len(rows)
         active = dict.fromkeys(self.passed.find_active(now=now))
         outcomes = self.clocks.events({**active, **newest}, now=now)
-        return [each for each in outcomes if each != "idle"]
+        return [outcome for outcome in outcomes if outcome != "idle"]
 
 
 def play(turns: Turns) -> tuple[Observer, int, list[tuple[int, int]]]:
     """Return the observer, the clock, and each lower that passed a partition, with its time."""
-    observer, now, wrong = Observer({0: [], 1: []}, 1000), 1000, []
+    observer = Observer({0: [], 1: []}, 1000)
+    now = 1000
+    wrong = []
     for written, took, restarts in turns:
         now += took
         for n, step in written:

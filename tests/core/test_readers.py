@@ -88,7 +88,7 @@ def test_successor_is_not_read_before_its_predecessor() -> None:
     history = MarkHistory([Mark(1, 40, 99, StreamCut({0: 300, 1: 70}))])
 
     times = [SegmentTimes(history, succession, {0: end, 1: 70}) for end in (299, 300)]
-    assert [each.next_segment([2, 3]) for each in times] == [None, 2]
+    assert [time.next_segment([2, 3]) for time in times] == [None, 2]
 
 
 @given(

@@ -41,7 +41,8 @@ class World:
     killed: list[Process] = field(default_factory=list)
 
     def act(self, kind: str, which: int) -> None:
-        segment, relay = which % len(self.written), self.relays[which % RELAYS]
+        segment = which % len(self.written)
+        relay = self.relays[which % RELAYS]
         if kind == "write":
             self.written[segment] += 1
         elif kind == "commit":
@@ -51,7 +52,8 @@ class World:
         elif kind == "pass":
             self.now += NEW_SEGMENT_MS // 4 * (which + 1)
         elif kind == "grow":
-            self.written, self.readable = [*self.written, 0], [*self.readable, 0]
+            self.written = [*self.written, 0]
+            self.readable = [*self.readable, 0]
             self.added.append(self.now)
         elif kind == "kill":
             self.killed.append(relay)

@@ -30,7 +30,9 @@ class Controllers:
     """
 
     def __init__(self, wall: int) -> None:
-        self.wall, self.served_ms, self.stored_ms = wall, 0, 0
+        self.wall = wall
+        self.served_ms = 0
+        self.stored_ms = 0
         self.clock = ReportClock.begin(0, wall)
         self.reports: list[tuple[int, int]] = []  # each with its service moment and wall time
         self.new: set[int] = set()

@@ -99,7 +99,8 @@ _starts = st.builds(
 
 def find_changes(kept: KeptStream) -> list[tuple[str, object, object]]:
     """Return the questions that the stream, read again, answers differently."""
-    again, original = kept.load_again(), deepcopy(kept.stream)
+    again = kept.load_again()
+    original = deepcopy(kept.stream)
     answers = [
         dict([*list_answers(each, kept.moment), *list_next_marks(each, kept.moment)])
         for each in (original, again)
@@ -107,9 +108,9 @@ def find_changes(kept: KeptStream) -> list[tuple[str, object, object]]:
     before, after = answers
     questions = [*before, *(each for each in after if each not in before)]
     return [
-        (each, before.get(each), after.get(each))
-        for each in questions
-        if before.get(each) != after.get(each)
+        (question, before.get(question), after.get(question))
+        for question in questions
+        if before.get(question) != after.get(question)
     ]
 
 
@@ -256,7 +257,7 @@ def test_crash_between_parts_of_a_mark_changes_nothing(
     assert (mark.excluded, find_changes(kept)) == (SILENT, [])
     entries = kept.store.ledger(kept.stream.id, "default", after=1, limit=10)
     answer, count = merge_parts(entries[0], kept.store)
-    named = [each.writer for each in decode(encode(answer), type=EntryAnswer).writers]
+    named = [writer.writer for writer in decode(encode(answer), type=EntryAnswer).writers]
     assert ([each.part_count for each in entries], named, count) == ([2], [*SILENT], 3)
 
 

@@ -87,7 +87,7 @@ def show_value(value: object) -> str:
         return " ".join([f"ok {lower}".strip(), *(f"{k}={show_value(v)}" for k, v in rest.items())])
     if isinstance(value, Refused):
         parts = (value.status, value.last, value.beyond)
-        return " ".join(show_value(each) for each in parts if each is not None)
+        return " ".join(show_value(part) for part in parts if part is not None)
     if isinstance(value, Session):
         lost = show_value([each.id for each in value.lost])
         value = f"{value.id} {value.label} @{value.began_at} {lost}"
@@ -132,7 +132,7 @@ class Scenario:
             getattr(self, verb)(*values, **named)
             return
         expected = act["expected"]
-        answers = [self.ask(each, act["act"], expected) for each in self.streams]
+        answers = [self.ask(stream, act["act"], expected) for stream in self.streams]
         assert answers == answers[:1] * len(answers), (line, answers)
         if expected is not None:
             assert is_answer(expected, str(answers[0])), (line, answers[0])
@@ -155,9 +155,10 @@ class Scenario:
 
     def stream(self, *writers: str, returning: str = "wait", **settings: Any) -> None:  # noqa: ANN401
         terms: Any = {"writer_timeout_ms": TIMEOUT_MS, "returning_writer": returning, **settings}
-        self.streams, self.appended_served_ms = [Aggregator(StreamSettings(**terms))], {}
+        self.streams = [Aggregator(StreamSettings(**terms))]
+        self.appended_served_ms = {}
         domain = self.streams[0].settings.domains[0]
-        joins = (Note(each, domain=domain) for each in writers)
+        joins = (Note(writer, domain=domain) for writer in writers)
         results = deliver(self.streams[0], *joins, now=self.now)
         assert all(isinstance(each, Accepted) for each in results), (writers, results)
 
@@ -293,7 +294,9 @@ class Scenario:
 FILES = sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize(
+    "acts", [paragraph for file in FILES for paragraph in read_paragraphs(file)]
+)
 def test_scenario(acts: list[str]) -> None:
     scenario = Scenario()
 

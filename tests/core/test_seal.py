@@ -14,7 +14,8 @@ def test_after_any_history_a_seal_ends_the_stream(
     settings: StreamSettings, history: list[Step], *, restarts: bool
 ) -> None:
     twins = Twins.replay(settings, history)
-    code, model = twins.code, twins.model
+    code = twins.code
+    model = twins.model
     before = {domain: code.domains[domain].last for domain in model.marks}
     if restarts:
         code = restart(code, twins.appended_served_ms, twins.declared_served_ms)

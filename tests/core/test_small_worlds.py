@@ -135,7 +135,8 @@ def explore(start: Start, most_acts: int) -> Iterator[Fault]:
     known = {hash(find_key(start.make_world()))}
     reached: list[tuple[Act, ...]] = [()]
     for _ in range(most_acts):
-        histories, reached = reached, []
+        histories = reached
+        reached = []
         for acts in histories:
             world = replace_acts(start, acts).make_world()
             copied = pickle.dumps(world)
@@ -191,14 +192,15 @@ class Owed(NamedTuple):
     def list_lacking(self, first: int, time: int) -> list[Debt]:
         """Return the debts of the mark at index `first` with rows below a time."""
         return [
-            each
-            for each in self.debts
-            if each.marks > first and each.row.find_least_time(self.domain) < time
+            debt
+            for debt in self.debts
+            if debt.marks > first and debt.row.find_least_time(self.domain) < time
         ]
 
 
 def find_owed(world: SmallWorld, domain: str) -> Owed:
-    stream, debts = world.kept.stream, list[Debt]()
+    stream = world.kept.stream
+    debts = list[Debt]()
     marks = stream.histories[domain].after(0, FEW)
     for author in world.list_active():
         rows = [(row, True) for row in author.rows]
@@ -206,7 +208,7 @@ def find_owed(world: SmallWorld, domain: str) -> Owed:
         if not has_left and stream.aggregator.sealed is None:
             rows.append((Row(author.end + 1, author.promised), False))
         for row, is_noted in rows:
-            lacking = [each for each in marks if each.cut.offsets.get(author.segment, 0) < row.end]
+            lacking = [mark for mark in marks if mark.cut.offsets.get(author.segment, 0) < row.end]
             if lacking:
                 debts.append(Debt(author, row, len(lacking), is_noted))
     return Owed(domain, marks, debts)
@@ -222,12 +224,13 @@ def find_false_answers(world: SmallWorld) -> Iterator[str]:
 
 def find_silent_windows(world: SmallWorld, owed: Owed) -> Iterator[str]:
     """Yield the windows that lack noted rows of a writer, and do not name it."""
-    domain, marks = owed.domain, owed.marks
-    debts = [each for each in owed.debts if each.is_noted and domain not in each.author.unbound]
+    domain = owed.domain
+    marks = owed.marks
+    debts = [debt for debt in owed.debts if debt.is_noted and domain not in debt.author.unbound]
     if not debts:
         return
     starts = {mark.lower - before for mark in marks for before in (0, 1)}
-    borders = sorted(starts | {each + 1 for each in starts})
+    borders = sorted(starts | {start + 1 for start in starts})
     windows = world.kept.stream.coverage(domain).assess_windows(borders)
     gaps = dict(zip(borders, windows, strict=False))
     for debt in debts:
@@ -242,18 +245,22 @@ def is_named(writer: str, gaps: Gaps) -> bool:
     """Return whether a writer is missing, joined later or late, or may be as far as is known."""
     if not (gaps.missing_is_known and gaps.late_is_known):
         return True
-    missing, late = gaps.missing_writers, gaps.late_writers
+    missing = gaps.missing_writers
+    late = gaps.late_writers
     return writer in {each.writer for each in missing} | {each.writer for each in late}
 
 
 def find_false_verdicts(world: SmallWorld, owed: Owed) -> Iterator[str]:
     """Yield the complete answers that lack rows."""
-    domain, marks = owed.domain, owed.marks
+    domain = owed.domain
+    marks = owed.marks
     vouching = Vouching(View(world.kept.stream, world.kept.moment, domain))
     expected = {*vouching.expected}
-    least_times = {each.row.find_least_time(domain) for each in owed.debts if each.is_noted}
-    for time in sorted({each.lower for each in marks} | {each + 1 for each in least_times}):
-        first = sum(each.lower < time for each in marks)
+    least_times = {debt.row.find_least_time(domain) for debt in owed.debts if debt.is_noted}
+    for time in sorted(
+        {mark.lower for mark in marks} | {least_time + 1 for least_time in least_times}
+    ):
+        first = sum(mark.lower < time for mark in marks)
         names = {each.author.name for each in owed.list_lacking(first, time)}
         for asked in list_requirements(names, expected):
             verdict = judge_time(vouching, asked, time)
@@ -278,7 +285,9 @@ def find_lost(world: SmallWorld, owed: Owed, verdict: Verdict, required: set[str
     A writer that is not required may be late or have joined later, if that is named. If it owed
     rows when the mark was made, it is missing.
     """
-    mark, gaps, time = verdict.mark, verdict.gaps, verdict.time
+    mark = verdict.mark
+    gaps = verdict.gaps
+    time = verdict.time
     assert mark is not None
     assert gaps is not None
     assert time is not None

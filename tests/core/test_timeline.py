@@ -29,7 +29,8 @@ class Timeline(Twins):
             for domain in DOMAINS:
                 self.left[domain] |= set() if writer.is_of(domain) else {name}
             for domain in self.model.marks:
-                vouched, time = self.vouched.get((name, domain), NEVER), writer.time(domain)
+                vouched = self.vouched.get((name, domain), NEVER)
+                time = writer.time(domain)
                 limit = min(vouched, self.model.lower(domain))  # its times do not count
                 is_removed = writer.excluded == "removed"
                 self.vouched[name, domain] = limit if is_removed else max(vouched, time)
@@ -37,7 +38,8 @@ class Timeline(Twins):
             self.advance(domain)
 
     def advance(self, domain: str) -> Mark | None:
-        lower, writers = self.model.lower(domain), self.model.writers
+        lower = self.model.lower(domain)
+        writers = self.model.writers
         known = {*self.members.get(domain, writers.keys())}
         new = {name for name, each in writers.items() if name not in known and each.is_of(domain)}
         mark = super().advance(domain)
@@ -50,7 +52,7 @@ class Timeline(Twins):
         return mark
 
     def check(self, domain: str, mark: Mark, time: int) -> None:
-        missing = {each.writer for each in self.missing[domain].find_at_mark(mark).writers}
+        missing = {writer.writer for writer in self.missing[domain].find_at_mark(mark).writers}
         counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
         may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
         for stream in (

@@ -240,7 +240,8 @@ def test_zone_without_a_name_must_be_hashable() -> None:
 
 def test_week_begins_on_the_weekday_of_its_origin() -> None:
     """1970-01-05 was a Monday."""
-    berlin, sunday = ZoneInfo("Europe/Berlin"), unix_ms_of(datetime(2026, 11, 29, 23, tzinfo=UTC))
+    berlin = ZoneInfo("Europe/Berlin")
+    sunday = unix_ms_of(datetime(2026, 11, 29, 23, tzinfo=UTC))
 
     assert [
         format_in_zone(floor_time(each, WEEK_MS, berlin, origin=4 * DAY_MS), berlin)
@@ -265,9 +266,10 @@ def test_skipped_hour_begins_summer_time(zone: str, time: str, step_ms: int, flo
 
 def turn_after(day: datetime, zone: ZoneInfo) -> int:
     days = [day + timedelta(days=number) for number in range(400)]
-    offsets = [each.astimezone(zone).utcoffset() for each in days]
+    offsets = [day.astimezone(zone).utcoffset() for day in days]
     turn = next((at for at, each in enumerate(offsets) if each != offsets[0]), 0)
-    early, late = unix_ms_of(days[max(turn - 1, 0)]), unix_ms_of(days[turn])
+    early = unix_ms_of(days[max(turn - 1, 0)])
+    late = unix_ms_of(days[turn])
     while late - early > 1:
         middle = (early + late) // 2
         offset = (EPOCH + timedelta(milliseconds=middle)).astimezone(zone).utcoffset()

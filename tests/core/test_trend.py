@@ -23,9 +23,12 @@ starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
 
 
 def chain(start: int, taken: Taken) -> list[Mark]:
-    marks, lower, wall = [], start, start + 10
+    marks = []
+    lower = start
+    wall = start + 10
     for seq, (later, passes, excluded, bound) in enumerate(taken, start=1):
-        lower, wall = lower + later, wall + passes
+        lower = lower + later
+        wall = wall + passes
         cut = StreamCut({0: seq})
         marks.append(Mark(seq, lower, lower + 5, cut, wall, excluded, upper_is_bound=bound))
     return marks
@@ -80,7 +83,8 @@ def test_trend_points_equal_a_scan_of_all_marks(  # noqa: PLR0913, PLR0917 - dra
 ) -> None:
     marks = chain(start, taken)
     left = [m for m in marks if m.seq > forgotten] or marks[-1:]
-    trend, period = make_history(marks, forgotten).trend(), (start + begins, start + begins + ends)
+    trend = make_history(marks, forgotten).trend()
+    period = (start + begins, start + begins + ends)
 
     assert trend.points(*period, most) == scan_marks(left, *period, most)
 
@@ -90,7 +94,8 @@ def test_lag_uses_the_mark_before(start: int, taken: Taken, forgotten: int, begi
     """A mark of exactly the moment counts for its lag."""
     marks = chain(start, taken)
     left = [m for m in marks if m.seq > forgotten] or marks[-1:]
-    trend, moment = make_history(marks, forgotten).trend(), start + begins
+    trend = make_history(marks, forgotten).trend()
+    moment = start + begins
     earlier = [mark.lower for mark in left if mark.written_at < moment]
     until = [mark.lower for mark in left if mark.written_at <= moment]
 

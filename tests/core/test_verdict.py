@@ -39,7 +39,7 @@ def lose(name: str, reason: MissingReason = "timed_out", known_from: int = MIN_I
 
 
 def list_lacks(found: Completeness) -> list[tuple[str, str]]:
-    return [(each.kind, each.status) for each in found.lacks]
+    return [(lack.kind, lack.status) for lack in found.lacks]
 
 
 SEALED = make_domain(expected=("always", "never"))
@@ -141,7 +141,7 @@ def test_combination_has_the_worst_of_its_sources() -> None:
     found = combine(parts | {"shop": ask(make_domain(), to=9, read=ReadOffsets({0: 1}))})
 
     assert (found.status, found.complete_to) == ("incomplete", 10)
-    assert [(each.source, each.kind) for each in found.lacks] == [
+    assert [(lack.source, lack.kind) for lack in found.lacks] == [
         ("till", "time_not_reached"),
         ("shop", "before_first_mark"),
     ]

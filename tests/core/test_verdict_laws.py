@@ -26,8 +26,9 @@ LATER = 1000
 
 def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
     """Return a domain of a world, for the judge."""
-    from_seq, history = find_whole(world, domain), MarkHistory(world.marks(domain))
-    members = [world.stream.member(each) for each in world.stream.writers()]
+    from_seq = find_whole(world, domain)
+    history = MarkHistory(world.marks(domain))
+    members = [world.stream.member(writer) for writer in world.stream.writers()]
     number = world.stream.domains.numbers[domain]
     if world.stream.sealed:
         history.seal(world.stream.sealed.final_cut)
@@ -57,10 +58,10 @@ def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     is also asked for alone.
     """
     marks = domain.history.after(0, LATER)
-    readers = [ReadOffsets(each.cut.offsets) for each in marks]
-    readers += [ReadOffsets(each.cut.offsets, at_most=max(0, each.lower - 1)) for each in marks]
-    times = {max(0, each.lower - behind) for each in marks for behind in (0, 1)}
-    claims = [ReadOffsets(at_most=each) for each in sorted(times)]
+    readers = [ReadOffsets(mark.cut.offsets) for mark in marks]
+    readers += [ReadOffsets(mark.cut.offsets, at_most=max(0, mark.lower - 1)) for mark in marks]
+    times = {max(0, mark.lower - behind) for mark in marks for behind in (0, 1)}
+    claims = [ReadOffsets(at_most=time) for time in sorted(times)]
     yield from (Requirement(require=(name,)) for name in sorted(names))
     yield from (Requirement(require_known=True, from_time=each) for each in (1, 3))
     for read in [None, *readers, *claims]:
@@ -91,7 +92,8 @@ def test_complete_dataset_has_all_required_rows(
 ) -> None:
     """Law: for every time, requirement and reader; `complete_to` is the greatest such time."""
     world = witness(settings, history, states_since=states_since)
-    complete, lost = 0, []
+    complete = 0
+    lost = []
     for each in world.domains:
         domain = observe(world, each, names)
         lowers = [mark.lower for mark in world.marks(each)]
@@ -116,7 +118,8 @@ def _has_mark(domain: Domain, verdict: Verdict, asked: Requirement) -> bool:
 
     A claim has the first mark with a lower of its time, and earlier ones.
     """
-    read, mark = asked.read or ReadOffsets(), verdict.mark
+    read = asked.read or ReadOffsets()
+    mark = verdict.mark
     if mark is None or verdict.time is None:
         return False
     if read.position is not None:
@@ -142,7 +145,7 @@ def test_waiting_ends_once_writers_note(
 ) -> None:
     """Law: if each expected writer notes a later time, nothing waits any more."""
     world = witness(settings, history, states_since=False)
-    marks = {each: world.marks(each) for each in world.domains}
+    marks = {domain: world.marks(domain) for domain in world.domains}
     for _ in range(2):
         for writer in WRITERS:
             for each in world.domains:

@@ -58,7 +58,8 @@ def find_spells(
     """Return the periods when marks count a writer in a domain, and its state."""
     if name not in stream:
         return UNKNOWN_STATUS
-    member, number = stream.member(name), stream.domains.numbers[domain]
+    member = stream.member(name)
+    number = stream.domains.numbers[domain]
     spells = stream.domains[domain].roster.list_spells(member.track(number), from_seq)
     return spells, "returned_later" if member.state == "live" else member.state
 
@@ -67,18 +68,18 @@ def find_whole(world: World, domain: str) -> int:
     """Return the last mark when a member was forgotten last, or 0."""
     lower = world.stream.domains[domain].roster.forgotten_lower
     marks = world.marks(domain)
-    return 0 if lower is None else next(each.seq for each in marks if each.lower >= lower)
+    return 0 if lower is None else next(mark.seq for mark in marks if mark.lower >= lower)
 
 
 def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
     """Return the honest writers of rows beyond a mark's cut and below a time."""
     cut = world.stream.succession.normalise(mark.cut.offsets)
     return [
-        each.writer
-        for each in world.events
-        if not any(each is broken for broken in world.broken)
-        and each.times[domain] < time
-        and not is_below(each, cut)
+        event.writer
+        for event in world.events
+        if not any(event is broken for broken in world.broken)
+        and event.times[domain] < time
+        and not is_below(event, cut)
     ]
 
 
@@ -120,10 +121,11 @@ def make_answer(
     known: bool,
 ) -> VouchedBy:
     """Look at every member and each of its periods."""
-    names, absent = list[str](), list[NotVouching]()
+    names = list[str]()
+    absent = list[NotVouching]()
     for name, (periods, standing) in members.items():
-        ended = [each.to_time for each in periods if each.to_time is not None]
-        if any(seq >= each.from_seq and time <= each.end for each in periods):
+        ended = [period.to_time for period in periods if period.to_time is not None]
+        if any(seq >= period.from_seq and time <= period.end for period in periods):
             names.append(name)
         elif periods and seq >= periods[0].from_seq:
             until = max(ended, default=None)
@@ -186,18 +188,19 @@ class Witness(World):
     def list_named(self, domain: str, mark: Mark) -> set[str]:
         """Return the writers that an answer about a mark names as missing or late."""
         found = self.coverage(domain).assess_mark(mark, None, MAX_INT64)
-        missing = {each.writer for each in found.missing.writers}
-        return missing | {each.writer for each in found.late.writers}
+        missing = {writer.writer for writer in found.missing.writers}
+        return missing | {writer.writer for writer in found.late.writers}
 
     def list_named_in_window(self, domain: str, time: int) -> tuple[set[str], set[str]]:
         """Return the missing members and the late writers of the window of a time."""
         (found,) = self.coverage(domain).assess_windows([time, time + 1])
-        members = {each.writer for each in found.missing.writers if not each.joined_later}
-        return members, {each.writer for each in found.late.writers}
+        members = {writer.writer for writer in found.missing.writers if not writer.joined_later}
+        return members, {writer.writer for writer in found.late.writers}
 
     def list_unlisted(self, domain: str) -> set[str]:
         """Return the writers of late rows in windows that are not listed as changed."""
-        marks, coverage = self.marks(domain), self.coverage(domain)
+        marks = self.marks(domain)
+        coverage = self.coverage(domain)
         found = find_changed_windows(MarkHistory(marks), Tiling(1), coverage, 0, after=None)
         listed = {(late.writer, each.start) for each in found for late in each.late.writers}
         return {
@@ -210,12 +213,12 @@ class Witness(World):
     def lacking(self, domain: str, *marks: Mark) -> list[Event]:
         """Return the noted rows below a mark's lower and beyond its cut, each once."""
         return [
-            each
-            for each in self.events
-            if is_below(each, self.authors[each.writer].noted)
-            and domain not in self.authors[each.writer].unbound
+            event
+            for event in self.events
+            if is_below(event, self.authors[event.writer].noted)
+            and domain not in self.authors[event.writer].unbound
             and any(
-                each.times[domain] < mark.lower and not is_below(each, mark.cut.offsets)
+                event.times[domain] < mark.lower and not is_below(event, mark.cut.offsets)
                 for mark in marks
             )
         ]
@@ -277,7 +280,7 @@ def test_late_windows_are_listed_or_unknown(settings: StreamSettings, history: l
 
         assert world.list_unlisted(domain) <= {*unknown}
         for name in unknown:
-            rows = [each.times[domain] for each in world.events if each.writer == name]
+            rows = [event.times[domain] for event in world.events if event.writer == name]
             note = Note(name, domain=domain, late_rows=LateRows(1, min(rows, default=0)))
             world.hear(world.authors[name], replace(note, sequence=1000))
         assert (world.list_unlisted(domain), late.writers_without_least(since_served_ms=0)) == (

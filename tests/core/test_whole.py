@@ -16,7 +16,8 @@ _steps = st.lists(st.tuples(_offsets, st.integers(0, 22), st.booleans()), max_si
 
 
 def chain_marks(steps: Steps) -> list[Mark]:
-    marks, cut = list[Mark](), StreamCut({})
+    marks = list[Mark]()
+    cut = StreamCut({})
     for seq, (offsets, upper, is_bound) in enumerate(steps, 1):
         cut = cut.join(StreamCut(offsets))
         marks.append(Mark(seq, seq, upper, cut, upper_is_bound=is_bound))

@@ -121,9 +121,11 @@ def test_window_has_the_mark_of_the_verdict_on_its_end(
     windows = list(
         find_complete_windows(history, tiling, after=-25, limit=99, coverage=domain.coverage)
     )
-    verdicts = [judge_time(domain, Requirement(), each.end) for each in windows]
+    verdicts = [judge_time(domain, Requirement(), window.end) for window in windows]
 
-    assert [each.seq for each in windows] == [each.mark and each.mark.seq for each in verdicts]
+    assert [window.seq for window in windows] == [
+        verdict.mark and verdict.mark.seq for verdict in verdicts
+    ]
     for window, verdict in zip(windows, verdicts, strict=True):
         assert verdict.gaps is not None
         assert window.before_first_mark or not verdict.gaps.before_first_mark
@@ -141,7 +143,7 @@ def test_window_survives_json(marks: list[Mark], tiling: Tiling) -> None:
     found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
     answers = [as_json(each) for each in found]
-    assert [read_json(CompleteWindow, each) for each in answers] == found
+    assert [read_json(CompleteWindow, answer) for answer in answers] == found
 
 
 def test_fields_of_a_newer_controller_are_ignored() -> None:
@@ -178,7 +180,7 @@ reports = draw_reports(HOUR_MS // 4)
 
 
 def rows_of(late: Late) -> dict[str, int]:
-    return {each.writer: each.rows for each in late.writers}
+    return {writer.writer: writer.rows for writer in late.writers}
 
 
 def sum_rows(of: list[LateReport]) -> dict[str, int]:
@@ -195,16 +197,18 @@ def list_meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))
 def test_window_names_its_late_reports(given: list[LateReport], start: int, length: int) -> None:
     """Full hours have exactly the reported rows, and other windows never fewer."""
-    first, end = start * HOUR_MS // 4, (start + length) * HOUR_MS // 4
+    first = start * HOUR_MS // 4
+    end = (start + length) * HOUR_MS // 4
     late = LateReports()
     for each in given:
         late.add(each)
     answer = late.find_between(first, end)
 
-    found, kept = rows_of(answer), list(late)
+    found = rows_of(answer)
+    kept = list(late)
     assert all(
-        each.may_lie_outside == ((each.min_time or 0) < first or each.max_time >= end)
-        for each in answer.writers
+        writer.may_lie_outside == ((writer.min_time or 0) < first or writer.max_time >= end)
+        for writer in answer.writers
     )
     assert sum_rows(given) == sum_rows(kept)
     assert found == sum_rows(list_meeting(kept, first, end))
@@ -220,7 +224,8 @@ def test_dropped_reports_are_not_known(given: list[LateReport], most: int, start
     for each in given:
         known |= late.add(each, most)
         assert len(late) <= most
-    first, end = start * HOUR_MS // 4, (start + 4) * HOUR_MS // 4
+    first = start * HOUR_MS // 4
+    end = (start + 4) * HOUR_MS // 4
     found = late.find_between(first, end)
 
     assert sorted(filter(None, known.values()), key=repr) == sorted(late, key=repr)
@@ -265,13 +270,13 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
         history.seal(marks[-1].cut.offsets)
     late = LateReports(rows)
     coverage = Coverage(MissingWriters(), late, first_lower=0)
-    recent_reports = [each for each in rows if (each.seen_served_ms or 0) >= since]
+    recent_reports = [row for row in rows if (row.seen_served_ms or 0) >= since]
     recent = replace(coverage, late_reports=LateReports(recent_reports))
     start = -80 if after is None else after
     windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
 
     found = find_changed_windows(history, tiling, coverage, since, after=after)
-    assert list(found) == [each for each in windows if each.late.count]
+    assert list(found) == [window for window in windows if window.late.count]
 
 
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
@@ -321,7 +326,8 @@ def test_reports_of_one_time_merge_in_arrival_order() -> None:
 
 def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
     """A time near the first kept mark may be the end of the window before."""
-    lower, seconds = LEAST_UNIX_MS + 1, 1_357_034_220
+    lower = LEAST_UNIX_MS + 1
+    seconds = 1_357_034_220
     history, least = (MarkHistory([Mark(1, at, at, StreamCut({}))]) for at in (lower, lower - 1))
     begun = MarkHistory(Mark(n, at, at, StreamCut({})) for n, at in ((1, seconds), (2, lower)))
 
@@ -348,7 +354,7 @@ def test_window_names_only_writers_that_lack_rows(reason: MissingReason, from_ti
     missing = MissingWriters()
     missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, from_time)], ())
 
-    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
+    assert [window.count for window in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
 
 
 def test_window_before_the_first_mark_is_not_vouched_for() -> None:
@@ -357,7 +363,7 @@ def test_window_before_the_first_mark_is_not_vouched_for() -> None:
     windows = list(coverage.assess_windows([0, 10, 20, 30]))
     mark = Mark(2, 30, 30, StreamCut({}))
 
-    found = [(each.before_first_mark, each.missing.is_known) for each in windows]
+    found = [(window.before_first_mark, window.missing.is_known) for window in windows]
     assert found == [(True, False), (True, False), (False, True)]
     assert [coverage.assess_mark(mark, 10, time) for time in (19, 20)] == windows[1:]
     assert coverage.assess_mark(mark, None, 10, has_all_rows=True) == windows[2]
@@ -381,10 +387,10 @@ def test_windows_of_a_zone_are_contiguous(time: int, size: int, zone: str) -> No
 def test_days_of_a_zone_last_23_to_25_hours() -> None:
     berlin = Tiling(DAY_MS, zone=ZoneInfo("Europe/Berlin"))
     midnights = ("2026-03-29T00:00+01:00", "2026-10-25T00:00+02:00", "2026-11-26T00:00+01:00")
-    starts = [parse_time(each) for each in midnights]
+    starts = [parse_time(midnight) for midnight in midnights]
 
-    assert [berlin.start_of(each + 12 * HOUR_MS) for each in starts] == starts
-    assert [berlin.end_of(each) - each for each in starts] == [h * HOUR_MS for h in (23, 25, 24)]
+    assert [berlin.start_of(start + 12 * HOUR_MS) for start in starts] == starts
+    assert [berlin.end_of(start) - start for start in starts] == [h * HOUR_MS for h in (23, 25, 24)]
 
 
 @pytest.mark.parametrize("size", [7, HOUR_MS])

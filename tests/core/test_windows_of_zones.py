@@ -121,12 +121,13 @@ def test_size_is_refused_if_a_change_of_two_years_breaks_the_law(
     changed: tuple[str, ClockChange], size: int, origin: int, distance: int
 ) -> None:
     """The window of the time counts from its start."""
-    zone, time = ZoneInfo(changed[0]), changed[1].at + distance
+    zone = ZoneInfo(changed[0])
+    time = changed[1].at + distance
     assume(time - size in UNIX_MS)
     tiling = Tiling(size, origin, zone)
     start = floor_time(time, size, zone, origin)
     changes = list_clock_changes(zone, start, time + CHECKED_AHEAD_MS)
-    is_refused = not all(obeys_law(scan_windows(tiling, each)) for each in changes)
+    is_refused = not all(obeys_law(scan_windows(tiling, change)) for change in changes)
 
     assert is_refusing(tiling, time) == is_refused
 
@@ -143,7 +144,8 @@ def is_refusing(tiling: Tiling, time: int) -> bool:
 def test_the_size_that_is_named_instead_is_not_refused(
     changed: tuple[str, ClockChange], size: int, origin: int
 ) -> None:
-    zone, time = ZoneInfo(changed[0]), changed[1].at - HOUR_MS
+    zone = ZoneInfo(changed[0])
+    time = changed[1].at - HOUR_MS
     try:
         Tiling(size, origin, zone).start_of(time)
     except Rejected as error:
@@ -157,7 +159,8 @@ def test_the_size_that_is_named_instead_is_not_refused(
 @example("America/Boa_Vista", 2000)
 def test_changes_equal_a_scan_of_hours(zone: str, year: int) -> None:
     """In October 2000, summer time of Boa Vista lasted for a week."""
-    first, last = parse_time(f"{year}-01-01T00:00Z"), parse_time(f"{year + 1}-01-01T00:00Z")
+    first = parse_time(f"{year}-01-01T00:00Z")
+    last = parse_time(f"{year + 1}-01-01T00:00Z")
     clock = ZoneInfo(zone)
     hours = range(first, last + 1, HOUR_MS)
     offsets = [read_offset(hour, clock) for hour in hours]
@@ -222,7 +225,7 @@ def test_windows_begin_where_the_clock_shows_a_multiple(
     On Lord Howe Island, the clock changes by half an hour. Samoa had no 30 December 2011.
     """
     tiling = Tiling(size, zone=ZoneInfo(zone))
-    first, second, third = (parse_time(each) for each in borders)
+    first, second, third = (parse_time(border) for border in borders)
 
     assert [tiling.end_of(each) for each in (first, second)] == [second, third]
     assert [tiling.start_of(each) for each in (second - 1, second, third - 1)] == [

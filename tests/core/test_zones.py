@@ -22,7 +22,8 @@ from tests.support.zone_data import OLD_RELEASE, WITHOUT_PACKAGE, run_python, wr
 
 NEW_RELEASE = PackageOfZones().release
 NOVEMBER = parse_time("2026-11-20T19:00Z")
-NEW_TIME, OLD_TIME = "2026-11-20T12:00:00-07:00", "2026-11-20T11:00:00-08:00"
+NEW_TIME = "2026-11-20T12:00:00-07:00"
+OLD_TIME = "2026-11-20T11:00:00-08:00"
 
 
 @pytest.fixture

@@ -196,7 +196,8 @@ class Twins:
 
     def suspend_timeout(self, writer: str, ms: int | None) -> None:
         """Suspend a writer's timeout for that long, or no longer."""
-        known, until = self.model.writers.get(writer), None if ms is None else self.now + ms
+        known = self.model.writers.get(writer)
+        until = None if ms is None else self.now + ms
         if known is None or (until is not None and (known.state != "live" or known.excluded)):
             with pytest.raises(NotLive if known else UnknownWriter):
                 self.code.suspend_timeout(writer, until)

@@ -138,9 +138,9 @@ class World(Log):
         if not self.states_since or time is None or domain in times:
             return None
         rows = [
-            each.times[domain]
-            for each in self.events
-            if each.writer == author.name and not is_below(each, author.kept)
+            event.times[domain]
+            for event in self.events
+            if event.writer == author.name and not is_below(event, author.kept)
         ]
         since = min([time + 1, *rows])
         author.promised[domain] = max(author.promised[domain], since)
@@ -148,7 +148,8 @@ class World(Log):
 
     def vouch(self, writer: str, domains: tuple[str, ...]) -> None:
         """Name the domains it vouches for from now on, as it joins."""
-        author, record = self.authors[writer], None
+        author = self.authors[writer]
+        record = None
         if writer in self.stream and author.state != "finished":
             record = self.stream.record(writer)
         for left in {*author.domains} - {*domains}:
@@ -160,7 +161,8 @@ class World(Log):
 
     def send(self, author: Author, note: Note) -> None:
         """Post the note twice, numbered: the first request gets no answer, the second one does."""
-        first, second = author.requests + 1, author.requests + 2
+        first = author.requests + 1
+        second = author.requests + 2
         author.requests = second
         self.sent += (replace(note, sequence=first), replace(note, sequence=second))
         self.hear(author, self.sent[-1])
@@ -208,7 +210,8 @@ class World(Log):
 
     def _change_state(self, author: Author, state: State) -> None:
         returns = state == "live" and (author.state != "live" or author.excluded)
-        author.state, author.excluded = state, False
+        author.state = state
+        author.excluded = False
         if returns and self.stream.settings.returning_writer == "exclude":
             times = self.stream.record(author.name).times
             author.returned_below |= {
