@@ -31,7 +31,7 @@ from noted_time.installation import name_program
 from tools.trials.descendants import end_with_this_process
 
 DATABASE = "flights.db"
-LOG = "flights.log"
+LOG_FILE = "flights.log"
 """The file in `out` with the messages of the clients of Kafka and of the controller."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -47,7 +47,9 @@ def flights(  # noqa: PLR0913 - the options of a command
     of_tables: Annotated[
         bool,
         typer.Option(
-            "--tables", help="Play this instead: a Delta table that says up to when it is complete."
+            "--tables",
+            metavar="",
+            help="Play this instead: a Delta table that says up to when it is complete.",
         ),
     ] = False,
     months: Annotated[
@@ -60,7 +62,9 @@ def flights(  # noqa: PLR0913 - the options of a command
     ] = None,
     on_kafka: Annotated[
         bool,
-        typer.Option("--kafka", help="Through a Kafka broker; one of its producers is killed."),
+        typer.Option(
+            "--kafka", metavar="", help="Through a Kafka broker; one of its producers is killed."
+        ),
     ] = False,
     store: Annotated[
         Literal["s3"] | None,
@@ -70,7 +74,10 @@ def flights(  # noqa: PLR0913 - the options of a command
         Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
     ] = Path("flights-demo"),
     stay: Annotated[
-        bool, typer.Option("--open", help="Keep the controller up at the end, with its page.")
+        bool,
+        typer.Option(
+            "--open", metavar="", help="Keep the controller up at the end, with its page."
+        ),
     ] = False,
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
@@ -94,7 +101,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(scratch))
         _clear(out)
-        logging.basicConfig(filename=out / LOG, filemode="w", level=logging.INFO)
+        logging.basicConfig(filename=out / LOG_FILE, filemode="w", level=logging.INFO)
         stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
         url = stack.enter_context(controller(out / DATABASE, directory))
         with open_stage(data, url, directory, out, console, **where) as stage:

@@ -28,8 +28,8 @@ SILENT_S, BACK_S = 5, 50  # the seconds of a round while the stalled writer does
 
 BEHIND_MS = 1000
 FIRST_LOOK_S = 2  # until then the writers join
-REASON = re.compile("has held it back|excluded")
-NUMBER = re.compile(r"\d\S*")
+REASON_PATTERN = re.compile("has held it back|excluded")
+NUMBER_PATTERN = re.compile(r"\d\S*")
 WRITER_LOG = logging.getLogger("noted_time.writer")
 
 
@@ -115,8 +115,8 @@ class Observer:
         """
         explanation = self._transport.ask(self._question)
         first, *others = explanation.sentences
-        reason = next((sentence for sentence in others if REASON.search(sentence)), "")
-        seen = explanation.condition, NUMBER.sub("", reason)
+        reason = next((sentence for sentence in others if REASON_PATTERN.search(sentence)), "")
+        seen = explanation.condition, NUMBER_PATTERN.sub("", reason)
         if seen == self._seen:
             return
         self._seen = seen

@@ -84,7 +84,7 @@ def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name:
 def test_demo_ends_with_69_when_no_controller_answers(
     run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
 ) -> None:
-    """It prints only what a controller says."""
+    """It prints only explanations of a controller."""
     pauses[4] = served.stop
     played = run("demo-stream", name)
     served.start()

@@ -1,4 +1,4 @@
-"""The examples of CONTRIBUTING.md, applied to a copy of the tree."""
+"""The examples of the page on fields, applied to a copy of the tree."""
 
 import re
 import shutil
@@ -11,6 +11,8 @@ from controller.store.migrate import WrongSchema, migrate
 from controller.store.open import open_store
 from tests.support.processes import ServeProcess, run_command, run_python
 from tools.trials.calls import HTTP
+
+PAGE = "docs/explain/adding-a-field.md"
 
 STEP = re.compile(r"^ *```diff\n *\+\+\+ (\S+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -38,7 +40,7 @@ def list_steps(page: str) -> list[tuple[str, str, str]]:
 def tree_with_examples(root: Path, tmp_path: Path) -> Path:
     for top in ("controller", "noted_time", "noted_time_cli", "migrations"):
         shutil.copytree(root / top, tmp_path / top, ignore=shutil.ignore_patterns("__pycache__"))
-    for path, before, after in list_steps((root / "CONTRIBUTING.md").read_text()):
+    for path, before, after in list_steps((root / PAGE).read_text()):
         file = tmp_path / path
         text = file.read_text() if file.exists() else ""
         assert text.count(before) == 1 if text else not before, (path, before)

@@ -24,6 +24,9 @@ STAMP = "installed.stamp"
 
 LOCKS = ROOT / "locks"
 LOCK = LOCKS / "all.lock"
+DOWNLOADS = {"stores": "107 MB on disk", "kafka": "62 MB to download"}
+"""The sizes of environments that commands for users install."""
+
 OLDEST_PYTHON = (3, 11)
 NOT_INSTALLED = 69
 """The exit status when something cannot be installed: .ci/run knows it."""
@@ -107,7 +110,8 @@ def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Pa
     stamp = home / STAMP
     if read(stamp) != fingerprint(lock):
         refuse_link(home)
-        say(f"Installing {lock.relative_to(ROOT)} into {home.name}, once.")
+        size = f": {DOWNLOADS[name]}" if name in DOWNLOADS else ""
+        say(f"Installing {lock.relative_to(ROOT)} into {home.name}, once{size}.")
         make_venv(env, home, python)
         # imported modules are compiled then; all of Airflow would take a minute
         pip(env, home, "--no-compile", "--no-deps", "--require-hashes", "-r", str(lock))

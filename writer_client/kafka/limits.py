@@ -29,7 +29,7 @@ log = logging.getLogger("noted_time.writer.kafka")
 
 
 def find_retention_ms(settings: Mapping[str, str]) -> int | None:
-    """Return the age at which a topic deletes records by their event times, if it does.
+    """Return the age of the event times that a topic deletes, if it deletes any.
 
     >>> find_retention_ms({"retention.ms": "1000", "cleanup.policy": "compact,delete"})
     1000

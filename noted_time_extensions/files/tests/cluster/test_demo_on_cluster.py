@@ -14,7 +14,7 @@ from tools.trials.served import Served
 
 pytestmark = pytest.mark.acceptance
 
-RUN = f"""#!/bin/sh
+RUN_SCRIPT = f"""#!/bin/sh
 export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
 exec "$@"
 """
@@ -43,7 +43,7 @@ def test_page_runs_as_printed(
     shutil.copy(cluster.properties, data / "spark" / "spark.conf")
     write_flights(1, served.url, data / "log")
     runner = Saving(tmp_path, served.url, elsewhere)
-    (tmp_path / "run").write_text(RUN)
+    (tmp_path / "run").write_text(RUN_SCRIPT)
 
     *_, submitted, connected = runner.run_page("docs/guides/spark-elsewhere.md", "A cluster")
 
