@@ -15,7 +15,7 @@ US_PER_SECOND = 1_000_000
 
 
 class OffsetKey(NamedTuple):
-    """The key of an offset: a connector, and what it calls a part of its source."""
+    """The key of an offset: a connector, and its name for a part of the source."""
 
     connector: str
     partition: Content

@@ -117,7 +117,7 @@ class StartClock:
         self._waiting.append((heartbeat, now))
 
     def reach(self, commit_lsn: int) -> list[Heartbeat]:
-        """Count the heartbeats up to a commit. Returns those that began too early."""
+        """Count the heartbeats up to a commit. Returns the ones that began too early."""
         late_heartbeats: list[Heartbeat] = []
         waiting: list[tuple[Heartbeat, int]] = []
         for heartbeat, came_at in self._waiting:
