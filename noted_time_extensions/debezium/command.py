@@ -95,11 +95,11 @@ class Connectors:
 def debezium(topic: ObservedTopic, *, connectors: Connectors, noting: Noting) -> None:
     """Note the commit times of a source database for a topic of Debezium.
 
-    All changes committed before a noted time are in the topic, up to the delay. The times are those
-    of `source.ts_ms`, or with `--by start` those of a column with `DEFAULT now()`. PostgreSQL,
-    MySQL, MariaDB and MongoDB.
+    All changes committed before a noted time are in the topic, up to the delay. The column of these
+    times is `source.ts_ms`, or with `--by start` one with `DEFAULT now()`. The source is
+    PostgreSQL, MySQL, MariaDB or MongoDB.
 
-    Exit statuses: those of `noted-time observe kafka`, and 1 if a time went back.
+    The exit statuses of `noted-time observe kafka` apply. The status is also 1 if a time went back.
 
     Try it:  noted-time observe kafka debezium 127.0.0.1:9092 sales.public.orders --connector shop
     """

@@ -43,7 +43,7 @@ OTHER_PREFIX = (
     "connector {connector!r} does not write Kafka topic {topic!r}: its topics begin with "
     "{prefix!r}. Name the connector that writes it, or pass --routed if a transformation names it"
 )
-STANDSTILL = "the commit time of connector {connector!r} has not risen for a minute"
+STANDSTILL_SENTENCE = "the commit time of connector {connector!r} has not risen for a minute"
 HEARTBEAT_REMEDY = (
     "{standstill}. If the database has no commits, let the connector make some "
     "(PostgreSQL 14 or newer):\n"
@@ -86,7 +86,7 @@ class SourcePart(NamedTuple):
 
 
 class CommitTimes:
-    """The commit time up to which a topic has all changes of these connectors.
+    """The commit time before which a topic has all changes of these connectors.
 
     The caller passes it all records of Connect's offsets topic, and reads the topic's ends after
     that. The delay bounds by how much commits are out of the order of their times.
@@ -211,7 +211,7 @@ class CommitTimes:
         return self._clocks[part].rose_at
 
     def _describe_standstill(self, part: SourcePart) -> str:
-        return STANDSTILL.format(connector=part.connector)
+        return STANDSTILL_SENTENCE.format(connector=part.connector)
 
     def _name_remedy(self, standstill: str) -> str:
         return HEARTBEAT_REMEDY.format(standstill=standstill)
@@ -291,7 +291,7 @@ class CommitTimes:
 
 
 def describe_hold(part: SourcePart, clock: SourceClock) -> str | None:
-    """Return why no time of a source partition holds, whatever its commits are."""
+    """Return why a source partition proves no time, independently of its commits."""
     connector = part.connector
     if clock.snapshot is not None:
         return f"connector {connector!r} takes a snapshot ({clock.snapshot})"

@@ -20,7 +20,7 @@ class CommitJudge:
         self._names = names
 
     def judge(self, clock: Callable[[], int]) -> Claim | NoTime:
-        """Read what is new, and return the time that it proves."""
+        """Read the new records, and return the time that they prove."""
         self._read()
         if self._names is not None and self._times.is_complete:
             self._names.check(self._times.list_prefixes())

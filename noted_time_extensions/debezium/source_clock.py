@@ -1,8 +1,8 @@
 """Derives the time that the committed offsets of one source partition prove.
 
 Kafka Connect commits an offset once the broker has acknowledged all records up to it. So all
-changes of commits before the offset's are in the topic. But the offset's time is not always that of
-its commit: in a snapshot it is the clock of Connect's worker, and stays so until the next commit.
+changes of commits before the offset's are in the topic. But the offset's time is not always a
+commit's: in a snapshot it is the clock of Connect's worker, and stays so until the next commit.
 The lesser of the times of two commits is proven by the later one, whichever of them is the clock's.
 """
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 Content: TypeAlias = Mapping[str, Any]
 
 PREFIX_NAMES = ("server", "server_id")
-"""What Debezium calls the topic prefix in a source partition; MongoDB's is the second."""
+"""The names of the topic prefix in a source partition; MongoDB's is the second."""
 
 US_PER_SECOND = 1_000_000
 
 
 class OffsetKey(NamedTuple):
-    """The key of an offset: a connector, and what it calls a part of its source."""
+    """The key of an offset: a connector, and its name for a part of the source."""
 
     connector: str
     partition: Content
@@ -65,7 +65,7 @@ def read_key(key: bytes | None) -> OffsetKey | None:
 
 
 def read_offset(value: bytes) -> SourceOffset | None:
-    """Return what an offset says, `None` for a value that Connect did not write.
+    """Return the content of an offset, `None` for a value that Connect did not write.
 
     >>> offset = read_offset(b'{"ts_usec": 1500, "lsn_commit": 7, "lsn": 9}')
     >>> offset.commit, offset.commit_lsn

@@ -48,7 +48,7 @@ LATE_START = (
 class Heartbeat(NamedTuple):
     """A heartbeat message: its place in PostgreSQL's log, and the oldest transaction.
 
-    `pid` is that of the oldest transaction's session, `None` if there was no other transaction.
+    `pid` is the process of the oldest transaction, `None` without another transaction.
     """
 
     lsn: int
@@ -105,7 +105,7 @@ class StartClock:
     came_at: int | None = None
     """When the last heartbeat came, in Unix ms."""
     missing_reason: str | None = None
-    """Why there are no heartbeats to read."""
+    """Why heartbeats cannot be read."""
     rose_at: int | None = None
     """When the heartbeat came that raised the time."""
     _waiting: list[tuple[Heartbeat, int]] = field(default_factory=list, init=False)
@@ -117,7 +117,7 @@ class StartClock:
         self._waiting.append((heartbeat, now))
 
     def reach(self, commit_lsn: int) -> list[Heartbeat]:
-        """Count the heartbeats up to a commit. Returns those that began too early."""
+        """Count the heartbeats up to a commit. Returns the ones that began too early."""
         late_heartbeats: list[Heartbeat] = []
         waiting: list[tuple[Heartbeat, int]] = []
         for heartbeat, came_at in self._waiting:

@@ -1,4 +1,4 @@
-"""Concurrent transactions on PostgreSQL, and a judge of what is noted for Debezium's topics."""
+"""Concurrent transactions on PostgreSQL, and a judge of the times noted for Debezium's topics."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Place(NamedTuple):
 
 
 class NotedTime(NamedTuple):
-    """A time in Unix ms, and the ends of the topic below which all earlier changes are."""
+    """A time in Unix ms, and the ends of the topic; all earlier changes are below them."""
 
     time: int
     ends: Mapping[int, int]
@@ -143,7 +143,7 @@ def count_missing(
 def list_wrong(
     noted_times: Iterable[NotedTime], times_us: Mapping[int, int], places: Mapping[int, Place]
 ) -> list[NotedTime]:
-    """Return the noted times below which a row is missing."""
+    """Return the noted times with a missing row."""
     wrong: list[NotedTime] = []
     for noted in noted_times:
         if count_missing(noted, times_us, places):

@@ -18,7 +18,7 @@ from tools.trials.postgres import PASSWORD, Server
 from tools.trials.waiting import wait_until
 
 DEBEZIUM = list_jars(JARS.with_name("debezium_jars.txt"))
-"""The connector for PostgreSQL, and what it needs beyond Kafka Connect."""
+"""The connector for PostgreSQL, and its dependencies beyond Kafka Connect."""
 
 MISSING = f"no Debezium in {HOME}: `./run kafka --fetch` installs it there"
 

@@ -23,7 +23,7 @@ from tools.trials.served import Served
 
 
 class Verdict(NamedTuple):
-    """What a judge found: how many times were noted, which are wrong, and by how many changes."""
+    """The findings of a judge: the number of noted times, the wrong ones, and the changes."""
 
     noted: int
     wrong: list[NotedTime]

@@ -1,7 +1,7 @@
 """A model of a database, Debezium and Kafka Connect, and a judge of all claims by all rows.
 
-The model's connector writes changes in the order of the log, and flushes the offset of those that
-are in the topic. In snapshots, and after them until the next commit, its offsets have the worker's
+The model's connector writes changes in the order of the log, and flushes the offset of the last one
+in the topic. In snapshots, and after them until the next commit, its offsets have the worker's
 clock, which may be ahead.
 """
 
@@ -48,7 +48,7 @@ class Connector:
         self._time_us, self._has_clock, self._was_flushed_with_clock = 0, False, False
 
     def commit(self, earlier_by: int) -> None:
-        """Commit a change, whose time may be earlier than that of the commit before."""
+        """Commit a change, whose time may be earlier than the time of the commit before."""
         self.now += 1
         self.log.append(Change(self.now - earlier_by, len(self.log) + 1))
 
@@ -88,7 +88,7 @@ class Connector:
             self._use_clock()
 
     def delete(self, _: int) -> None:
-        """Delete the offset; the next one is that of a snapshot."""
+        """Delete the offset; the next one is of a snapshot."""
         self._take(None)
         self.snapshot(0)
 

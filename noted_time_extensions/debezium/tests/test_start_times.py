@@ -102,11 +102,11 @@ def test_a_start_below_a_proven_one_is_counted() -> None:
 def test_a_missing_topic_of_heartbeats_is_the_reason() -> None:
     """The first heartbeat creates it."""
     times = make_times()
-    times.miss_heartbeats("sales", "there is no Kafka topic 'sales.message'")
+    times.miss_heartbeats("sales", "Kafka topic 'sales.message' is missing")
     missing = times.judge(NOW)
     beat(times, lsn=1, ago=5000)
 
-    assert missing == NoTime("there is no Kafka topic 'sales.message'")
+    assert missing == NoTime("Kafka topic 'sales.message' is missing")
     assert times.judge(NOW) == Claim(NOW - 5000)
 
 

@@ -49,7 +49,7 @@ def test_a_deleted_offset_holds_until_the_new_snapshot(shop: Shop, worker: Worke
 
 
 def test_starts_are_true_with_long_and_prepared_transactions(shop: Shop, worker: Worker) -> None:
-    """Commit times are not those of a column with DEFAULT now()."""
+    """A column with DEFAULT now() has no commit times."""
     query = {"heartbeat_action_query": build_query()}
     with shop.observe("orders", "--by", "start"), Transactions(shop.url):
         shop.connect(worker, **query)
