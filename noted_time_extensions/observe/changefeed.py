@@ -35,9 +35,9 @@ def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
         record = None
     match record:
         case {"resolved": str(time), **rest} | {"__crdb__": {"resolved": str(time)}, **rest}:
-            matched = None if rest else HLC_PATTERN.fullmatch(time)
-            if matched is not None:
-                return int(matched[1]) // NS_IN_MS
+            match_of_time = HLC_PATTERN.fullmatch(time)
+            if match_of_time is not None and not rest:
+                return int(match_of_time[1]) // NS_IN_MS
         case {"after": _} | {"before": _}:
             return None
     raise Rejected(f"is not a resolved record of CockroachDB: {value[:80]!r}")

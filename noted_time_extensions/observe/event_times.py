@@ -57,13 +57,15 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
 
     if not isinstance(field, str) or ":" in field or form.format is not None:
         return get_times
-    decode, inside = _make_decoder(field.split("."))
-    is_in_ms, bounds = form.unit in (None, "ms"), form.bounds or ANY_TIME
-    start, stop = bounds.start, bounds.stop
+    decode, get_inner = _make_decoder(field.split("."))
+    is_in_ms = form.unit in (None, "ms")
+    bounds = form.bounds or ANY_TIME
+    start = bounds.start
+    stop = bounds.stop
 
     def get_time_in_json(message: Message) -> EventTime:
         try:
-            time = inside(decode(message.value() or b""))
+            time = get_inner(decode(message.value() or b""))
         except msgspec.ValidationError:  # in ms; a list for several events
             return get_times(message)
         if is_in_ms and type(time) is int and start <= time < stop:
@@ -78,7 +80,7 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
         names = field.split(".")
         return lambda message: get_values(msgspec.json.decode(message.value() or b""), names)
     function = load_function(field) if isinstance(field, str) else field
-    return lambda message: [each for each in _flatten([function(message)]) if each is not None]
+    return lambda message: [time for time in _flatten([function(message)]) if time is not None]
 
 
 def get_values(record: object, names: Iterable[str]) -> list[object]:
@@ -95,14 +97,25 @@ def get_values(record: object, names: Iterable[str]) -> list[object]:
     path = ["the record", *names]
     level = _drop_nulls([record], path[0], is_time=len(path) == 1)
     for number, name in enumerate(path[1:], 2):
-        inner = [_get(each, name) for each in level]
-        present = [each for each in inner if each is not MISSING_FIELD]
-        if level and not present:
-            there = sorted({key for each in level if isinstance(each, dict) for key in each})
-            among = ", ".join(there[:SHOWN_NAMES]) or "the fields of a value that is not an object"
-            raise Rejected(f"there is no {name!r} among {among}")
-        level = _drop_nulls(present, repr(name), is_time=number == len(path))
+        values: list[object] = []
+        for record_or_part in level:
+            value = _get(record_or_part, name)
+            if value is not MISSING_FIELD:
+                values.append(value)
+        if level and not values:
+            raise Rejected(f"there is no {name!r} among {_list_fields(level)}")
+        level = _drop_nulls(values, repr(name), is_time=number == len(path))
     return level
+
+
+def _list_fields(objects: Iterable[object]) -> str:
+    """Return the names of the fields that some of the objects have, as a text."""
+    names: set[str] = set()
+    for record_or_part in objects:
+        if isinstance(record_or_part, dict):
+            names |= record_or_part.keys()
+    shown_names = sorted(names)[:SHOWN_NAMES]
+    return ", ".join(shown_names) or "the fields of a value that is not an object"
 
 
 def get_timestamp(message: Message) -> int:
@@ -119,16 +132,19 @@ def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callabl
         | Annotated[datetime, msgspec.Meta(tz=True)]
     )
     for name in reversed(names):
-        kind = msgspec.defstruct("Object", [("it", kind)], rename={"it": name}, gc=False)
-    return msgspec.json.Decoder(kind).decode, attrgetter(".".join("it" for _ in names))
+        kind = msgspec.defstruct("Object", [("value", kind)], rename={"value": name}, gc=False)
+    return msgspec.json.Decoder(kind).decode, attrgetter(".".join(["value"] * len(names)))
 
 
-def _drop_nulls(values: Iterable[object], what: str, *, is_time: bool) -> list[object]:
-    flat = [*_flatten(values)]
-    others = [each for each in flat if each is not None]
-    if flat and not others:
-        raise (NullTime if is_time else NullParent)(f"{what} is null")
-    return others
+def _drop_nulls(values: Iterable[object], name: str, *, is_time: bool) -> list[object]:
+    """Return the values that are not null. Raises `NullTime` or `NullParent` if all are."""
+    flat_values = list(_flatten(values))
+    present_values = [value for value in flat_values if value is not None]
+    if not flat_values or present_values:
+        return present_values
+    if is_time:
+        raise NullTime(f"{name} is null")
+    raise NullParent(f"{name} is null")
 
 
 def _get(record: object, name: str) -> object:
@@ -141,8 +157,8 @@ def _get(record: object, name: str) -> object:
 
 
 def _flatten(values: Iterable[object]) -> Iterator[object]:
-    for each in values:
-        if isinstance(each, Sequence) and not isinstance(each, str | bytes):
-            yield from _flatten(each)
+    for value in values:
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            yield from _flatten(value)
         else:
-            yield each
+            yield value

@@ -55,7 +55,8 @@ Start = Literal["earliest", "latest"]
 
 AHEAD_MS = 300_000  # clocks differ, but not by hours
 
-FIRST_DISTANCE, MOST_READ_BACK = 16, 1000  # records below the position at the start
+FIRST_DISTANCE = 16  # records below the position at the start
+MOST_READ_BACK = 1000
 
 
 class RecordTimes(TopicPoller):
@@ -88,7 +89,10 @@ class RecordTimes(TopicPoller):
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
-        self.without_value, self.without_time, self.null_times, self.twice = 0, 0, 0, 0
+        self.without_value = 0
+        self.without_time = 0
+        self.null_times = 0
+        self.twice = 0
         self._late = LateHours()
 
     @property
@@ -97,50 +101,63 @@ class RecordTimes(TopicPoller):
 
     def _read(self) -> TopicLook:
         """Read new records for at most two seconds."""
-        look, named_from = self._begin(), LARGEST_TIME
+        look = self._begin()
+        named_from = LARGEST_TIME
         if self._ahead_ms is not None:
             now = self._clock()
-            self._latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
-        bound = None if self._client is None else self._client.late_below()
-        late_below = LEAST_TIME if bound is None else bound
-        find_times, times, reached = self._find_times, self._times, self._reached
+            self._latest = now + self._ahead_ms
+            named_from = now + CLOCK_AHEAD_MS
+        late_below = self._find_late_bound()
+        times = self._times
         for partition, offset, message in self._reader.read(look.ends):
-            event_time = find_times(partition, offset, message)
+            event_time = self._find_times(partition, offset, message)
             if isinstance(event_time, int):
-                least_time = time = event_time
+                least_time = event_time
+                time = event_time
             elif event_time:
-                least_time, time = min(event_time), max(event_time)
+                least_time = min(event_time)
+                time = max(event_time)
             else:
                 continue
-            reached[partition] = offset
+            self._reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
                 if time > named_from:
                     self._remember_moved(partition, offset, time, message)
             if least_time < late_below and type(least_time) is not FirstPass:
                 self._late.add(LateRows(1, least_time, least_time))
-        for late in self._late.take():
+        for late_rows in self._late.take():
             if self._client is not None:
-                self._client.wrote_late(late.rows, late.min_time, late.max_time)
+                self._client.wrote_late(late_rows.rows, late_rows.min_time, late_rows.max_time)
         return look
 
+    def _find_late_bound(self) -> int:
+        """Return the least time that is not late, for this look."""
+        bound = None
+        if self._client is not None:
+            bound = self._client.late_below()
+        return LEAST_TIME if bound is None else bound
+
     def _remember_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
-        known = self._moved_by.get(partition)
-        if known is None or time > known.time:
-            by = _as_text(message.key())
-            self._moved_by[partition] = LogFact("moved_by", partition, offset, time, by)
+        fact = self._moved_by.get(partition)
+        if fact is None or time > fact.time:
+            key = _as_text(message.key())
+            self._moved_by[partition] = LogFact("moved_by", partition, offset, time, key)
 
     def _build_facts(self, look: TopicLook) -> Sequence[LogFact]:
         now = self._clock()
-        self._moved_by = {n: fact for n, fact in self._moved_by.items() if fact.time > now}
+        for partition, fact in list(self._moved_by.items()):
+            if fact.time <= now:
+                del self._moved_by[partition]
         return (*self._find_open_transactions(look), *self._moved_by.values())
 
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
         """Return no time for a record without an event, and for one that is passed over."""
-        fault, until = None, LARGEST_TIME
-        found: EventTime = []
+        fault: Exception | None = None
+        until = LARGEST_TIME
+        event_time: EventTime = []
         try:
-            found = self._time_of(message)
+            event_time = self._time_of(message)
         except (Unreachable, NotObservable):  # of its schema, so the record is read again
             self._reader.restart(dict(self._reader.position))
             raise
@@ -152,46 +169,60 @@ class RecordTimes(TopicPoller):
             return None
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
             fault = unreadable
-        time = found if isinstance(found, int) else max(found or (), default=LEAST_TIME)
+        if isinstance(event_time, int):
+            time = event_time
+        else:
+            time = max(event_time or (), default=LEAST_TIME)
         if time > self._latest:
             self._largest = max(time, self._largest)
-            fault, until = Rejected(f"{format_time(time)} is ahead of this clock"), time
+            fault = Rejected(f"{format_time(time)} is ahead of this clock")
+            until = time
         if type(time) is FirstPass:
             self.twice += 1
             if self.twice == 1:
                 log.warning(TWICE_WARNING, f"Kafka topic {self._topic.name!r}")
-        if found is None:
+        if event_time is None:
             self.without_time += 1
-        elif found == [] and message.value() is None:  # a tombstone, which has no event
+        elif event_time == [] and message.value() is None:  # a tombstone, which has no event
             self.without_value += 1
         elif fault is None:
             self._passed.end(partition)
         else:
             self._reader.pass_over(partition, offset, fault, _as_text(message.key()))
             self._passed.add(partition, offset, now=self._clock(), until=until)
-        return None if fault else found
+        return None if fault else event_time
 
     def _take_null(self, partition: int, offset: int, null: NullTime, message: Message) -> None:
         self.null_times += 1
         if self.null_times == 1:
+            place = f"partition {partition}, offset {offset}"
             key = _as_text(message.key())
-            where = f"partition {partition}, offset {offset}" + (f", key {key}" if key else "")
-            log.warning(NULL_WARNING, f"Kafka topic {self._topic.name!r}, {where}", null)
+            if key:
+                place += f", key {key}"
+            log.warning(NULL_WARNING, f"Kafka topic {self._topic.name!r}, {place}", null)
         if self._nulls == "hold":
             self._passed.add(partition, offset, now=self._clock(), is_null=True)
 
     def _begin(self) -> TopicLook:
-        look, at = self._poll_ends(), self._reader.position
-        ends = look.ends
-        known = {} if at else self._known()
-        new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
-        if not (at or known) and self._start == "latest":
-            self._has_skipped = any(ends[each] for each in new)
-            new = {partition: ends[partition] for partition in new}
-        if any(new.values()):
-            self._look_back({each: min(end, ends[each]) for each, end in new.items()})
-        self._reader.begin(new)
-        self._reached |= new
+        """Poll the ends, and begin to read the partitions that are not read yet."""
+        look = self._poll_ends()
+        begun_partitions = self._reader.position.keys()
+        noted_position: Mapping[int, int] = {}
+        if not begun_partitions:
+            noted_position = self._known()
+        begins_at_ends = self._start == "latest" and not begun_partitions and not noted_position
+        starts: dict[int, int] = {}
+        for partition in look.ends.keys() - begun_partitions:
+            if begins_at_ends:
+                starts[partition] = look.ends[partition]
+            else:
+                starts[partition] = noted_position.get(partition, 0)
+        if begins_at_ends:
+            self._has_skipped = any(starts.values())
+        if any(starts.values()):
+            self._look_back({number: min(at, look.ends[number]) for number, at in starts.items()})
+        self._reader.begin(starts)
+        self._reached |= starts
         return look
 
     def _look_back(self, position: Mapping[int, int]) -> None:
@@ -200,39 +231,64 @@ class RecordTimes(TopicPoller):
         Reads back over tombstones, each time twice as far. Beyond a thousand, the record counts as
         passed over.
         """
-        unusable, twice = self._reader.unusable, self.twice
-        without = self.without_value, self.without_time, self.null_times
-        known = set[int]()
-        begins, at, distance = self._topic.begins(), position, FIRST_DISTANCE
+        unusable = self._reader.unusable
+        twice = self.twice
+        without_value = self.without_value
+        without_time = self.without_time
+        null_times = self.null_times
+        begins = self._topic.begins()
         self._latest = LARGEST_TIME if self._ahead_ms is None else self._clock()
         try:
-            while at := {n: o for n, o in at.items() if o > begins.get(n, 0) and n not in known}:
-                at = {n: max(begins.get(n, 0), position[n] - distance) for n in at}
-                known |= self._find_newest(at, {n: position[n] for n in at})
-                distance *= 2
+            self._read_back(position, begins)
         finally:
             self._reader.restart({})
-            self._reader.unusable, self.twice = unusable, twice
-            self.without_value, self.without_time, self.null_times = without
+            self._reader.unusable = unusable
+            self.twice = twice
+            self.without_value = without_value
+            self.without_time = without_time
+            self.null_times = null_times
+
+    def _read_back(self, position: Mapping[int, int], begins: Mapping[int, int]) -> None:
+        """Read below a position until a record of each partition is found, or its first one."""
+        distance = FIRST_DISTANCE
+        starts = dict(position)
+        found_partitions: set[int] = set()
+        while True:
+            for partition, start in list(starts.items()):
+                if partition in found_partitions or start <= begins.get(partition, 0):
+                    del starts[partition]
+            if not starts:
+                return
+            for partition in starts:
+                begin = begins.get(partition, 0)
+                starts[partition] = max(begin, position[partition] - distance)
+            ends = {partition: position[partition] for partition in starts}
+            found_partitions |= self._find_newest(starts, ends)
+            distance *= 2
 
     def _find_newest(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> set[int]:
         """Return the partitions with a record there that may hold back or advance time."""
         self._reader.restart(starts)
-        found, read = set[int](), Counter[int]()
+        found_partitions: set[int] = set()
+        record_counts = Counter[int]()
         for partition, offset, message in self._reader.read(ends):
-            if offset < ends[partition]:
-                without = self._count_without()
-                self._find_times(partition, offset, message)
-                if self._count_without() == without:
-                    found.add(partition)
-                read[partition] += 1
-        behind = {*self._reader.find_behind(ends)}
-        full = {partition for partition, count in read.items() if count >= MOST_READ_BACK}
-        if behind - full:
+            if offset >= ends[partition]:
+                continue
+            count_before = self._count_without()
+            self._find_times(partition, offset, message)
+            if self._count_without() == count_before:
+                found_partitions.add(partition)
+            record_counts[partition] += 1
+        unread_partitions = {*self._reader.find_behind(ends)}
+        full_partitions: set[int] = set()
+        for partition, count in record_counts.items():
+            if count >= MOST_READ_BACK:
+                full_partitions.add(partition)
+        if unread_partitions - full_partitions:
             raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
-        for partition in full - (found - behind):
+        for partition in full_partitions - (found_partitions - unread_partitions):
             self._passed.add(partition, ends[partition] - 1, now=self._clock())
-        return found | full
+        return found_partitions | full_partitions
 
     def _count_without(self) -> int:
         """Return how many records were read that say nothing of their partition."""
@@ -292,13 +348,15 @@ class KafkaFields(RecordTimes):
         passes: Passes | None = None,
         nulls: Nulls = "hold",
     ) -> None:
-        self._field, self._form = field, form
+        self._field = field
+        self._form = form
         self._kind: EventTimeKind | None = None
         self._time_of = make_time_getter(field, form)
         super().__init__(
             config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes, nulls=nulls
         )
-        self._start, self._client = start, client
+        self._start = start
+        self._client = client
 
     @property
     def event_time_form(self) -> EventTimeForm | None:
@@ -315,17 +373,21 @@ class KafkaFields(RecordTimes):
         Reads to the current ends, for at most two seconds. A partition with more records, even in
         an open transaction, is not idle.
         """
-        look, now = self._read(), self._clock()
+        look = self._read()
+        now = self._clock()
         if self._passed.find_waiting(now=now):
             self._passed.drop_below(self._topic.begins())
-        hidden = self._open.find_active(look.high, self._reader.position)
-        active = dict.fromkeys(hidden | self._passed.find_active(now=now))
-        newest, self._times = self._times, {}
-        largest = self._largest = max((self._largest, *newest.values()))
-        bound = None if self._has_skipped or largest == LEAST_TIME else largest
-        position = dict(self._reader.position)
-        because = (*self._passed.list_facts(now=now), *self._build_facts(look))
-        return Seen(position, {**active, **newest}, bound, because)
+        active_partitions = self._open.find_active(look.high, self._reader.position)
+        active_partitions |= self._passed.find_active(now=now)
+        newest: dict[int, int | None] = dict.fromkeys(active_partitions)
+        newest |= self._times
+        self._largest = max((self._largest, *self._times.values()))
+        self._times = {}
+        largest = None
+        if not self._has_skipped and self._largest != LEAST_TIME:
+            largest = self._largest
+        facts = (*self._passed.list_facts(now=now), *self._build_facts(look))
+        return Seen(dict(self._reader.position), newest, largest, facts)
 
     def _begin(self) -> TopicLook:
         look = super()._begin()
@@ -336,14 +398,18 @@ class KafkaFields(RecordTimes):
     def _look_back(self, position: Mapping[int, int]) -> None:
         if self._form.bounds is None:
             begins = self._topic.begins()
-            starts = {n: max(begins.get(n, 0), at - MOST_READ_BACK) for n, at in position.items()}
+            starts: dict[int, int] = {}
+            for partition, offset in position.items():
+                starts[partition] = max(begins.get(partition, 0), offset - MOST_READ_BACK)
             with suppress(NotObservable):  # earlier records may have had another unit
                 self._judge_form(starts, position)
         super()._look_back(position)
 
     def _judge_form(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
-        begin, values = dict(self._reader.position), list[object]()
-        timestamps = list[int]()
+        """Infer the unit and the kind of the first times there. The reader's position is kept."""
+        position = dict(self._reader.position)
+        values: list[object] = []
+        timestamps: list[int] = []
         values_of = make_values_getter(self._field)
         self._reader.restart(starts)
         try:
@@ -356,7 +422,7 @@ class KafkaFields(RecordTimes):
                 except Exception:  # noqa: BLE001, S112 - it is named when it is read again
                     continue
         finally:
-            self._reader.restart(begin)
+            self._reader.restart(position)
         if values:
             self._kind = "text" if isinstance(values[0], str) else "number"
         name = self._field if isinstance(self._field, str) else "the function"
@@ -371,4 +437,6 @@ def _as_text(key: bytes | str | None) -> str | None:
             key = key.decode()
         except UnicodeDecodeError:
             return None
-    return format_line(key, LABEL_LENGTH) if key and key.isprintable() else None
+    if not key or not key.isprintable():
+        return None
+    return format_line(key, LABEL_LENGTH)

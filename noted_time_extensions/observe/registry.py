@@ -66,7 +66,7 @@ def registered_time(
     names = field.split(".")
 
     def get_time(record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
-        return [_convert_value(each) for each in get_values(records.decode(record), names)]
+        return [_convert_value(value) for value in get_values(records.decode(record), names)]
 
     finalize(get_time, records.close)
     return get_time
@@ -86,13 +86,15 @@ def _count_levels(schema: Any, space: str, levels: dict[str, float]) -> float:  
     if isinstance(schema, str):
         return max(levels.get(f"{space}.{schema}", 0), levels.get(schema, 0))
     if isinstance(schema, list):
-        return max((_count_levels(each, space, levels) for each in schema), default=0)
+        return max((_count_levels(kind, space, levels) for kind in schema), default=0)
     name = schema.get("name", "")
-    name = name if "." in name else f"{schema.get('namespace', space)}.{name}"
-    inner = [field["type"] for field in schema.get("fields", ())]
-    inner += [schema.get("items", schema.get("values", schema["type"]))]
-    levels[name], space = inf, name.rpartition(".")[0]
-    levels[name] = 1 + max(_count_levels(each, space, levels) for each in inner)
+    if "." not in name:
+        name = f"{schema.get('namespace', space)}.{name}"
+    inner_space = name.rpartition(".")[0]
+    inner_types = [field["type"] for field in schema.get("fields", ())]
+    inner_types.append(schema.get("items", schema.get("values", schema["type"])))
+    levels[name] = inf
+    levels[name] = 1 + max(_count_levels(kind, inner_space, levels) for kind in inner_types)
     return levels[name]
 
 
@@ -100,15 +102,17 @@ class _RecordDecoder:
     def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
         self._settings = {"timeout": ANSWER_TIMEOUT_S, **settings}
-        self._url, self._message = settings.get("url"), message
-        self._known: dict[object, Deserialize] = {}
+        self._url = settings.get("url")
+        self._message = message
+        self._deserializers: dict[object, Deserialize] = {}
         self._connect()
 
     def _connect(self) -> None:
         try:
-            client = self._client = SchemaRegistryClient(self._settings)
+            client = SchemaRegistryClient(self._settings)
         except (TypeError, ValueError) as error:
             raise Rejected(f"the schema registry: {error}") from error
+        self._client = client
         # without a subject, a deserializer asks for nothing that was not checked
         plain: dict[str, Any] = {"subject.name.strategy": lambda *_: None}
         self._by_type: dict[str, Deserialize] = {
@@ -121,14 +125,14 @@ class _RecordDecoder:
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
     def decode(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
-        value, topic = record.value() or b"", record.topic() or ""
-        context = SerializationContext(topic, MessageField.VALUE, record.headers())
+        value = record.value() or b""
+        context = SerializationContext(record.topic() or "", MessageField.VALUE, record.headers())
         schema_id = SchemaId("")
         dual_schema_id_deserializer(value, context, schema_id)
         name = schema_id.guid or schema_id.id
-        if name not in self._known:
-            self._known[name] = self._look_up(schema_id)
-        deserialize = self._known[name]
+        if name not in self._deserializers:
+            self._deserializers[name] = self._look_up(schema_id)
+        deserialize = self._deserializers[name]
         try:
             return deserialize(value, context)
         except (SchemaRegistryError, httpx2.TransportError, OSError) as error:
@@ -138,14 +142,14 @@ class _RecordDecoder:
         """Leave all answers about a schema after the timeout, which httpx takes for each read."""
         find = partial(self._find_deserializer, schema_id)
         try:
-            found: Deserialize = call_in_thread("the lookup", self._settings["timeout"], find)
+            deserialize: Deserialize = call_in_thread("the lookup", self._settings["timeout"], find)
         except Rejected:
             raise
         except Exception as error:  # also for the page of a proxy, or other JSON, which is cached
             self._client.close()  # so the thread ends
             self._connect()
             raise self._explain(error) from error
-        return found
+        return deserialize
 
     def close(self) -> None:
         self._client.close()
@@ -170,18 +174,20 @@ class _RecordDecoder:
             fault = f"refers to itself or nests deeper than {NESTED_LEVELS} levels"
             remedy = "find the time by a function, --field module:function"
             raise Rejected(f"Avro schema {name} {fault}, which can end the process: {remedy}")
-        for each in schema.references or ():
-            found = self._client.get_version(each.subject or "", each.version or 0, deleted=True)
-            self._check_schema(found.schema, each.name)
+        for reference in schema.references or ():
+            registered = self._client.get_version(
+                reference.subject or "", reference.version or 0, deleted=True
+            )
+            self._check_schema(registered.schema, reference.name)
 
     def _explain(self, error: Exception) -> NotedTimeError:
         if getattr(error, "error_code", None) in NOT_FOUND_CODES:
             return Rejected(f"the schema registry does not know the schema: {error}")
-        failed = f"the schema registry at {self._url} gives no schema: {error!r:.300}"
+        fault = f"the schema registry at {self._url} gives no schema: {error!r:.300}"
         if getattr(error, "http_status_code", None) in REFUSED_STATUSES:
             remedy = "a file with its login (basic.auth.user.info=USER:PASSWORD)"
-            return NotObservable(f"{failed}: pass {remedy} as --schema-registry")
-        return Unreachable(failed)
+            return NotObservable(f"{fault}: pass {remedy} as --schema-registry")
+        return Unreachable(fault)
 
 
 def _convert_value(value: Any) -> Any:  # noqa: ANN401 - whatever a schema describes

@@ -23,7 +23,7 @@ class KafkaResolved(RecordTimes):
     ahead of `clock`.
     """
 
-    _without: frozenset[int] = frozenset()
+    _named_partitions: frozenset[int] = frozenset()
 
     def __call__(self) -> Seen:
         """Return the offset and the time of the last resolved record of each partition.
@@ -46,11 +46,14 @@ class KafkaResolved(RecordTimes):
         return read_resolved_time(message.key(), value)
 
     def _warn_of_missing(self, ends: Mapping[int, int]) -> None:
-        without = frozenset(each for each, end in ends.items() if end and each not in self._times)
-        if without - self._without:
+        waiting_partitions = set[int]()
+        for partition, end in ends.items():
+            if end and partition not in self._times:
+                waiting_partitions.add(partition)
+        if waiting_partitions - self._named_partitions:
             log.warning(
                 "Kafka topic %r has no resolved record in partitions %s: time waits until it has "
                 "(CREATE CHANGEFEED … WITH resolved, format=json)",
-                *(self._topic.name, sorted(without)),
+                *(self._topic.name, sorted(waiting_partitions)),
             )
-        self._without |= without
+        self._named_partitions |= waiting_partitions

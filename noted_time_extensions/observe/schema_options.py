@@ -42,6 +42,7 @@ class SchemaOptions:
             raise typer.BadParameter(f"--schema-registry has no effect on the function {field}")
         with require_extra("--schema-registry", "registry"):
             from noted_time_extensions.observe.registry import registered_time
-        given = self.schema_registry
-        registry = given if "://" in given else read_properties(Path(given))
-        return registered_time(field, registry, message=self.message)
+        if "://" in self.schema_registry:
+            return registered_time(field, self.schema_registry, message=self.message)
+        properties = read_properties(Path(self.schema_registry))
+        return registered_time(field, properties, message=self.message)
