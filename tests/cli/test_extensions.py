@@ -113,7 +113,7 @@ def test_a_mistyped_option_is_refused_by_the_command(extend: Extend) -> None:
     ("words", "reason"),
     [
         ("serve", "noted-time has a command 'serve' already"),
-        ("observe log", "noted-time has a command 'observe log' already"),
+        ("observe kafka", "noted-time has a command 'observe kafka' already"),
         ("mqtt greet", "there is no group of commands 'mqtt' for its command 'mqtt greet'"),
     ],
 )

@@ -121,7 +121,6 @@ def test_messages_and_pages_install_by_wheel_or_clone() -> None:
     }
 
     explained = {
-        "docs/start/install.md": ["pip install noted-time"],  # that it fails
-        "docs/explain/releasing.md": ['pip install "noted-time'],  # once it is released
+        "docs/explain/releasing.md": ['pip install "noted-time']  # once it is released
     }
     assert {place: names for place, names in found.items() if names} == explained
