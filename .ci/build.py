@@ -59,7 +59,7 @@ class Result(NamedTuple):
     @property
     def reason(self) -> str | None:
         """Return why a build may skip it."""
-        return next((ALLOWED_SKIPS[each] for each in self.words if each in ALLOWED_SKIPS), None)
+        return next((ALLOWED_SKIPS[word] for word in self.words if word in ALLOWED_SKIPS), None)
 
     @property
     def is_failed(self) -> bool:
@@ -67,15 +67,15 @@ class Result(NamedTuple):
 
     def __str__(self) -> str:
         status = "skipped" if self.is_skipped else "passed" if not self.code else "failed"
-        said = self.counts
+        remark = self.counts
         if self.is_skipped:
-            said = self.reason or "failed: it is not among ALLOWED_SKIPS of .ci/build.py"
-        return f"{status:<8}{self.minutes:5.1f} min  {' '.join(self.words):<42} {said}".rstrip()
+            remark = self.reason or "failed: it is not among ALLOWED_SKIPS of .ci/build.py"
+        return f"{status:<8}{self.minutes:5.1f} min  {' '.join(self.words):<42} {remark}".rstrip()
 
 
 def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Result:
     """Call `./run`, and print what it says: at once if `is_shown`, else when it has ended."""
-    begun = time.monotonic()
+    begun_s = time.monotonic()
     with subprocess.Popen(
         ["./run", *words],
         cwd=ROOT,
@@ -84,10 +84,10 @@ def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Res
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        said: Iterable[str] = process.stdout or ()
-        limit = threading.Timer(max(0, until - begun), interrupt, [process])
+        output_lines: Iterable[str] = process.stdout or ()
+        limit = threading.Timer(max(0, until - begun_s), interrupt, [process])
         limit.start()
-        lines = list(print_each(said) if is_shown else said)
+        lines = list(print_each(output_lines) if is_shown else output_lines)
         code = process.wait()
         limit.cancel()
     text = "".join(lines)
@@ -95,7 +95,7 @@ def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Res
         with PRINTING:
             print(text, flush=True)
     counts = COUNTS.findall(text)
-    return Result(words, code, (time.monotonic() - begun) / 60, counts[-1] if counts else "")
+    return Result(words, code, (time.monotonic() - begun_s) / 60, counts[-1] if counts else "")
 
 
 def print_each(lines: Iterable[str]) -> Iterator[str]:
@@ -117,15 +117,15 @@ def interrupt(process: subprocess.Popen[str]) -> None:
 
 def main() -> int:
     """Call all, and return 1 if one failed."""
-    begun = time.monotonic()
-    results = [call(("test",), begun + TEST_LIMIT_S, is_shown=True)]
-    suites = [tuple(each.split()) for each in calls()] + [("check",)]
+    begun_s = time.monotonic()
+    results = [call(("test",), begun_s + TEST_LIMIT_S, is_shown=True)]
+    suites = [tuple(call_text.split()) for call_text in calls()] + [("check",)]
     with ThreadPoolExecutor(AT_ONCE) as executor:
-        results += executor.map(lambda words: call(words, begun + LIMIT_S), suites)
+        results += executor.map(lambda words: call(words, begun_s + LIMIT_S), suites)
     print("\n== suites", *map(str, results), sep="\n")
-    failed = [" ".join(each.words) for each in results if each.is_failed]
-    print(f"ci: failed: {', '.join(failed)}" if failed else "ci: all passed")
-    return int(bool(failed))
+    failed_names = [" ".join(result.words) for result in results if result.is_failed]
+    print(f"ci: failed: {', '.join(failed_names)}" if failed_names else "ci: all passed")
+    return int(bool(failed_names))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ def alembic_check() -> int:
     """Migrate an empty database, then ask Alembic whether it differs from the schema."""
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{Path(directory, 'check.db').as_posix()}"
-        migrated = call("noted-time", "migrate", "--database", url)
-        return migrated or call("alembic", "-x", f"database={url}", "check")
+        migration_code = call("noted-time", "migrate", "--database", url)
+        return migration_code or call("alembic", "-x", f"database={url}", "check")
 
 
 def reference() -> int:
@@ -44,13 +44,17 @@ def main(arguments: list[str]) -> int:
     if arguments:
         print("run: ./run check takes no arguments.", file=sys.stderr)
         return 2
-    failed = []
+    failed_checks = []
     for name, check in CHECKS.items():
         print(f"\n== {name}", flush=True)
         if check():
-            failed.append(name)
-    print(f"\n== check: failed: {', '.join(failed)}" if failed else "\n== check: all passed")
-    return 1 if failed else 0
+            failed_checks.append(name)
+    print(
+        f"\n== check: failed: {', '.join(failed_checks)}"
+        if failed_checks
+        else "\n== check: all passed"
+    )
+    return 1 if failed_checks else 0
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Count:
         """Count one passage, which is a paragraph, a docstring, a comment or a message."""
         text = CODE_SPAN.sub("x", passage)
         self.words += len(text.split())
-        self.odd += [f"{place}: {found.group()}" for found in ODD_TURNS.finditer(text)]
+        self.odd += [f"{place}: {match.group()}" for match in ODD_TURNS.finditer(text)]
         for sentence in SENTENCE_END.split(text):
             if len(sentence.split()) > LONG_SENTENCE:
                 self.long.append(f"{place}: {' '.join(sentence.split())[:90]}")
@@ -104,10 +104,10 @@ class Count:
 def list_files(kind: str) -> list[Path]:
     """Return the tracked files of the product ("code"), its tests and tools, or its pages."""
     patterns = ["*.md"] if kind == "pages" else ["*.py", "run"]
-    listed = subprocess.run(
+    process = subprocess.run(
         ["git", "ls-files", *patterns], capture_output=True, text=True, check=True
     )
-    files = [Path(line) for line in listed.stdout.splitlines()]
+    files = [Path(line) for line in process.stdout.splitlines()]
     if kind in FOLDERS:
         return [file for file in files if find_kind(file) == kind]
     return [
@@ -191,7 +191,7 @@ def main(arguments: list[str]) -> int:
     code, pages = counts["code"], counts["pages"]
     rates = {kind: 1000 * len(count.odd) / count.words for kind, count in counts.items()}
     shares = {kind: 100 * len(odd_names[kind]) / functions[kind] for kind in FOLDERS}
-    found = zip(
+    rows = zip(
         BOUNDS,
         (
             (rates["code"], code.odd),
@@ -207,7 +207,7 @@ def main(arguments: list[str]) -> int:
         strict=True,
     )
     status = 0
-    for name, (figure, places) in found:
+    for name, (figure, places) in rows:
         is_over = figure > BOUNDS[name]
         status |= is_over
         print(f"{name}: {figure:.4g} (at most {BOUNDS[name]:g}){' - too many' if is_over else ''}")

@@ -71,8 +71,8 @@ def bench(
     ] = None,
 ) -> None:
     """Measure noted-time, each figure against a floor that is measured alongside."""
-    chosen = names or list(BENCHMARKS)
-    unknown = [name for name in chosen if name not in ALL]
+    chosen_names = names or list(BENCHMARKS)
+    unknown = [name for name in chosen_names if name not in ALL]
     if unknown:
         wrong = f"no benchmark is called {', '.join(unknown)}"
         raise typer.BadParameter(f"{wrong}; choose of {', '.join(ALL)}")
@@ -82,9 +82,9 @@ def bench(
     if commit is not None:
         if json_file is not None or for_page:
             raise typer.BadParameter("--json and --page are of one tree, --against measures two")
-        compare(chosen, commit, quick=quick)
+        compare(chosen_names, commit, quick=quick)
         return
-    figures = measure(chosen, quick=quick)
+    figures = measure(chosen_names, quick=quick)
     typer.echo("\n".join(lines(figures)))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
@@ -115,10 +115,10 @@ def measure(names: list[str], *, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=BUILD) as directory, console.status("") as status:
         for place, name in enumerate(names, start=1):
 
-            def say(what: str, place: int = place) -> None:
-                status.update(f"{place} of {len(names)}: {what}")
+            def say(text: str, place: int = place) -> None:
+                status.update(f"{place} of {len(names)}: {text}")
                 if not console.is_terminal:
-                    console.print(f"{place} of {len(names)}: {what}")
+                    console.print(f"{place} of {len(names)}: {text}")
 
             module: Any = import_module(f"benchmarks.{ALL[name]}")
             figures += module.measure(Run(quick, Path(directory), say))

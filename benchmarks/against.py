@@ -49,7 +49,7 @@ class Change:
         was, now = self.there.median, self.here.median
         change = f"{now / was - 1:+.0%}" if was else ""
         yield _line(self.name, digits(was), digits(now), change)
-        spreads = (" to ".join(map(digits, each.spread)) for each in (self.there, self.here))
+        spreads = (" to ".join(map(digits, samples.spread)) for samples in (self.there, self.here))
         yield f"    {', '.join(spreads)}{'; beyond the noise' if self.is_beyond_noise else ''}"
 
 
@@ -57,13 +57,11 @@ class Change:
 def tree_at(commit: str, build: Path) -> Iterator[Path]:
     """Unpack the tree of a commit during the block, or raise `NotMeasured`."""
     words = ["git", "-C", str(ROOT), "archive", commit]
-    archived = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - git
-    if archived.returncode:
-        raise NotMeasured(
-            f"git knows no commit {commit!r} here: {archived.stderr.decode().strip()}"
-        )
+    process = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - git
+    if process.returncode:
+        raise NotMeasured(f"git knows no commit {commit!r} here: {process.stderr.decode().strip()}")
     with tempfile.TemporaryDirectory(prefix="against-", dir=build) as directory:
-        with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
+        with tarfile.open(fileobj=io.BytesIO(process.stdout)) as archive:
             archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not before 3.11.4
             archive.extractall(directory)  # noqa: S202 - git made it
         yield Path(directory)
@@ -81,11 +79,11 @@ def compare(
     Both run with the packages installed here.
     """
     values: dict[str, tuple[list[float], list[float]]] = {}
-    with tree_at(commit, build) as there:
+    with tree_at(commit, build) as other_tree:
         for name in names:
             try:
                 for turn in range(ROUNDS):
-                    for side, tree in enumerate((there, ROOT)):
+                    for side, tree in enumerate((other_tree, ROOT)):
                         say(f"{name}, {turn + 1} of {ROUNDS}: {'here' if side else commit}")
                         for figure, value in _run(name, tree, options).items():
                             values.setdefault(figure, ([], []))[side].append(value)
@@ -111,12 +109,13 @@ def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
             words, cwd=tree, env=env, capture_output=True, text=True, check=False
         )
         if ran.returncode:
-            where = "here" if tree == ROOT else "there"
+            place_name = "here" if tree == ROOT else "there"
             why = ran.stderr.strip().rpartition("\n")[2] or f"status {ran.returncode}"
-            raise NotMeasured(f"benchmark {name} fails {where}: {why}")
+            raise NotMeasured(f"benchmark {name} fails {place_name}: {why}")
         figures = json.load(file)
     return {
-        each["name"]: each["median"] if each["ratio"] is None else each["ratio"] for each in figures
+        figure["name"]: figure["median"] if figure["ratio"] is None else figure["ratio"]
+        for figure in figures
     }
 
 

@@ -47,14 +47,14 @@ class Stream:
     def note_in_rounds(self, notes: int) -> None:
         """Measure a note with its share of the mark that follows, in rounds."""
         rounds = max(1, notes // self.members)
-        prepared = [self._round() for _ in range(rounds)]
+        rounds_of_notes = [self._round() for _ in range(rounds)]
         gc.freeze()  # a server's notes do not wait for the collector
-        begun = thread_time_ns()
-        for each in prepared:
+        begun_ns = thread_time_ns()
+        for each in rounds_of_notes:
             for note in each:
                 self._take(note)
             self._advance()
-        self.in_rounds.append((thread_time_ns() - begun) / 1e3 / rounds / self.members)
+        self.in_rounds.append((thread_time_ns() - begun_ns) / 1e3 / rounds / self.members)
 
     def note_in_turn(self, notes: int) -> None:
         """Measure a note and its advance separately, without the clock's own cost."""
@@ -62,14 +62,14 @@ class Stream:
         for _ in range(notes):
             (holder,) = self.aggregator.domains["default"].holding_back
             note = self._later(int(holder))
-            begun = thread_time_ns()
+            begun_ns = thread_time_ns()
             self._take(note)
-            noted = thread_time_ns()
+            noted_ns = thread_time_ns()
             self._advance()
-            advanced = thread_time_ns()
-            reading += thread_time_ns() - advanced
-            noting += noted - begun
-            advancing += advanced - noted
+            advanced_ns = thread_time_ns()
+            reading += thread_time_ns() - advanced_ns
+            noting += noted_ns - begun_ns
+            advancing += advanced_ns - noted_ns
         self.in_turn.append((noting - reading) / 1e3 / notes)
         self.advances.append((advancing - reading) / 1e3 / notes)
 
@@ -136,22 +136,22 @@ def tune_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _figures(stream: Stream, least: Stream) -> list[Figure]:
-    growth = math.log(stream.members) / math.log(least.members)
+def _figures(stream: Stream, smallest: Stream) -> list[Figure]:
+    growth = math.log(stream.members) / math.log(smallest.members)
     target = Target("ratio", "at most", round(growth, 2))
-    measured = (
-        ("a note and its share of a mark", stream.in_rounds, least.in_rounds),
-        ("a note when each is followed by a mark", stream.in_turn, least.in_turn),
-        ("an advance when each note allows one", stream.advances, least.advances),
+    measurements = (
+        ("a note and its share of a mark", stream.in_rounds, smallest.in_rounds),
+        ("a note when each is followed by a mark", stream.in_turn, smallest.in_turn),
+        ("an advance when each note allows one", stream.advances, smallest.advances),
     )
     return [
         Figure(
-            f"{what}, {stream.members:,} members",
+            f"{subject}, {stream.members:,} members",
             "µs",
             Samples(tuple(ours)),
             Samples(tuple(floor)),
-            f"{least.members} members",
+            f"{smallest.members} members",
             target,
         )
-        for what, ours, floor in measured
+        for subject, ours, floor in measurements
     ]

@@ -40,7 +40,7 @@ def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
     with Broker(run.directory / "kafka") as broker:
         run.say(f"analyse: writing {records:,} records")
         write(broker, records)
-        return [each for way in WAYS for each in measure_analysis(broker, run, way, records)]
+        return [figure for way in WAYS for figure in measure_analysis(broker, run, way, records)]
 
 
 def write(broker: Broker, records: int) -> None:
@@ -84,23 +84,25 @@ def measure_analysis(broker: Broker, run: Run, way: str, records: int) -> list[F
 
 def _analyse(broker: Broker, words: Sequence[str], records: int) -> tuple[float, float]:
     command = [sys.executable, "-m", "noted_time_cli", "analyse", "kafka", broker.address, TOPIC]
-    begun = time.monotonic()
+    begun_s = time.monotonic()
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen([*command, *words, "--json"], stdout=out)  # noqa: S603 - our own
         _, process.returncode, used = os.wait4(process.pid, 0)
         out.seek(0)
-        found = json.load(out)
-    if found["rows"] != records:
-        raise WrongResult(f"{found['rows']} of {records} records were judged")
-    return time.monotonic() - begun, used.ru_maxrss / 1000
+        analysis = json.load(out)
+    if analysis["rows"] != records:
+        raise WrongResult(f"{analysis['rows']} of {records} records were judged")
+    return time.monotonic() - begun_s, used.ru_maxrss / 1000
 
 
 def _bare(broker: Broker, records: int) -> float:
     consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **CONSUMER_SETTINGS})
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    begun, read = time.monotonic(), 0
-    while read < records:
+    begun_s, read_count = time.monotonic(), 0
+    while read_count < records:
         messages = consumer.consume(BATCH_RECORDS, 1)
-        read += sum(each.value() is not None for each in messages if each.error() is None)
+        read_count += sum(
+            message.value() is not None for message in messages if message.error() is None
+        )
     consumer.close()
-    return time.monotonic() - begun
+    return time.monotonic() - begun_s

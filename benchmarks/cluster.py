@@ -53,37 +53,39 @@ def measure(run: Run) -> list[Figure]:
     rows = 400_000 if run.quick else 4_000_000
     os.environ["JAVA_TOOL_OPTIONS"] = ""  # the cluster's own are for short tests
     run.say(f"a cluster: {rows} rows in {SEGMENTS} segments")
-    with ExitStack() as started:
-        server = started.enter_context(controller(sqlite_url(run.directory / "cluster.db")))
+    with ExitStack() as stack:
+        server = stack.enter_context(controller(sqlite_url(run.directory / "cluster.db")))
         url, directory = f"http://127.0.0.1:{server.port}", run.directory / "cluster"
-        cluster = started.enter_context(Cluster(directory / "spark", workers=WORKERS))
+        cluster = stack.enter_context(Cluster(directory / "spark", workers=WORKERS))
         write(directory / "log", rows, url)
-        given = [str(directory), str(rows), url]
+        arguments = [str(directory), str(rows), url]
         masters = (cluster.master, f"local[{WORKERS}]")
         programs = [
-            started.enter_context(_counting(cluster.properties, master, given))
+            stack.enter_context(_counting(cluster.properties, master, arguments))
             for master in masters
         ]
         return _figures(programs, run)
 
 
 def _figures(programs: Sequence[Program], run: Run) -> list[Figure]:
-    asked = [(program, way) for program in programs for way in WAYS]
-    for program, way in asked:
+    programs_and_ways = [(program, way) for program in programs for way in WAYS]
+    for program, way in programs_and_ways:
         run.say(f"a cluster: warming up {way}")
         program.rows_per_second(way)
     rounds = []
     for number in range(run.repeats(full=5, quick=1)):
         run.say(f"a cluster: round {number + 1}")
-        rounds.append([program.rows_per_second(way) for program, way in asked])
-    noted, built_in, noted_alone, built_in_alone = (
+        rounds.append([program.rows_per_second(way) for program, way in programs_and_ways])
+    noted_rates, built_in, noted_alone, built_in_alone = (
         Samples(samples) for samples in zip(*rounds, strict=True)
     )
     name = f"Spark on {WORKERS} workers: windowed count "
     alone = f"in one process with {WORKERS} cores"
     return [
-        Figure(f"{name}under noted time", "rows/s", noted, noted_alone, f"the same {alone}"),
-        Figure(f"{name}under noted time", "rows/s", noted, built_in, "Parquet, on the cluster"),
+        Figure(f"{name}under noted time", "rows/s", noted_rates, noted_alone, f"the same {alone}"),
+        Figure(
+            f"{name}under noted time", "rows/s", noted_rates, built_in, "Parquet, on the cluster"
+        ),
         Figure(f"{name}of Parquet", "rows/s", built_in, built_in_alone, f"the same {alone}"),
     ]
 
@@ -112,10 +114,10 @@ def _counting(properties: Path, master: str, given: Sequence[str]) -> Iterator[P
 def main(directory: str, rows: str, url: str) -> None:
     """Count each way named by a line, and print the rows per second."""
     spark = SparkSession.builder.getOrCreate()
-    counted = Counted(spark, Path(directory), int(rows), url)
+    counted_log = Counted(spark, Path(directory), int(rows), url)
     for way in sys.stdin:
-        events = counted.read_noted() if way.strip() == "noted" else counted.built_in()
-        print(counted.rows_per_second(events), flush=True)  # noqa: T201 - the answer
+        events = counted_log.read_noted() if way.strip() == "noted" else counted_log.built_in()
+        print(counted_log.rows_per_second(events), flush=True)  # noqa: T201 - the answer
     spark.stop()
 
 

@@ -66,9 +66,9 @@ class Target:
     side: Literal["at least", "at most"]
     bound: float
 
-    def met_by(self, measured: float) -> bool:
+    def met_by(self, value: float) -> bool:
         """Whether `measured` meets the bound."""
-        return measured >= self.bound if self.side == "at least" else measured <= self.bound
+        return value >= self.bound if self.side == "at least" else value <= self.bound
 
     def __str__(self) -> str:
         sign = "≥" if self.side == "at least" else "≤"
@@ -160,8 +160,8 @@ def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
     ]
 
 
-def _line(name: str, measured: str, ratio: str, verdict: str) -> str:
-    line = f"{name:<{NAME}} {measured:>{MEASURED}} {ratio:>{RATIO}} {verdict:>{VERDICT}}"
+def _line(name: str, value_text: str, ratio: str, verdict: str) -> str:
+    line = f"{name:<{NAME}} {value_text:>{MEASURED}} {ratio:>{RATIO}} {verdict:>{VERDICT}}"
     return line.rstrip()
 
 

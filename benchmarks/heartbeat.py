@@ -55,7 +55,7 @@ class Crowd:
 
     async def _post(self, notes: list[Note]) -> None:
         answers = await self._controller.note(STREAM, notes)
-        if not all(type(each) is Accepted for each in answers):
+        if not all(type(answer) is Accepted for answer in answers):
             raise WrongResult("notes were refused")
 
 
@@ -109,10 +109,10 @@ def measure(run: Run, members: int | None = None) -> list[Figure]:
     gaps = asyncio.run(longest_gaps(many))
     return [
         Figure(
-            f"the event loop's longest gap, {many:,} writers{what}",
+            f"the event loop's longest gap, {many:,} writers{ending}",
             "ms",
             Samples((gap,)),
             target=Target("value", "at most", LONGEST_MS),
         )
-        for what, gap in zip((" at times of their own", " at one time"), gaps, strict=True)
+        for ending, gap in zip((" at times of their own", " at one time"), gaps, strict=True)
     ]

@@ -32,15 +32,18 @@ def measure(run: Run, imports: Iterable[tuple[str, str, Target]] = IMPORTS) -> l
         run.say(code)
         _measure_cpu_ms(code, run.directory)
         repeats = range(run.repeats(full=11, quick=3))
-        pairs = [[_measure_cpu_ms(each, run.directory) for each in (code, floor)] for _ in repeats]
-        ours, floors = (Samples(each) for each in zip(*pairs, strict=True))
+        pairs = [
+            [_measure_cpu_ms(program_code, run.directory) for program_code in (code, floor)]
+            for _ in repeats
+        ]
+        ours, floors = (Samples(values) for values in zip(*pairs, strict=True))
         floor_name = "Python alone" if floor == "pass" else floor
         figures.append(Figure(f"CPU of `{code}`", "ms", ours, floors, floor_name, target))
     return figures
 
 
-def _measure_cpu_ms(code: str, compiled: Path) -> float:
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(compiled)}
+def _measure_cpu_ms(code: str, cache_directory: Path) -> float:
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], check=True, env=env)  # noqa: S603 - our own line
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

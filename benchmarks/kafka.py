@@ -173,18 +173,20 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
     for way in ways:
         run.say(f"Kafka: warming up {way.__name__}")
         _count(cluster, way, rows)
-    taken, spent = [], []
+    rate_samples, cpu_seconds = [], []
     for number in range(run.repeats(full=5, quick=1)):
         run.say(f"Kafka: reading, round {number + 1}")
         rates, seconds = zip(*(_count(cluster, way, rows) for way in ways), strict=True)
-        taken.append(rates)
-        spent.append(seconds[0] - seconds[-1])
-    noted, relayed, native = (Samples(tuple(rates)) for rates in zip(*taken, strict=True))
-    python = Samples(tuple(spent))
+        rate_samples.append(rates)
+        cpu_seconds.append(seconds[0] - seconds[-1])
+    noted_rates, relayed_rates, native = (
+        Samples(tuple(rates)) for rates in zip(*rate_samples, strict=True)
+    )
+    python = Samples(tuple(cpu_seconds))
     name, floor = "Kafka: windowed count under noted time", "Spark's own watermark, same source"
     return [
-        Figure(name, "rows/s", noted, native, floor, RATE),
-        Figure(f"{name}, marks as a topic", "rows/s", relayed, native, floor, TOPIC_RATE),
+        Figure(name, "rows/s", noted_rates, native, floor, RATE),
+        Figure(f"{name}, marks as a topic", "rows/s", relayed_rates, native, floor, TOPIC_RATE),
         Figure(f"{name}: Python's CPU a run, beyond native's", "s", python, target=PYTHON),
     ]
 
@@ -194,7 +196,7 @@ def _count(cluster: Cluster, way: Way, rows: int) -> tuple[float, float]:
 
     Under availableNow, no mark would come ahead. Raises `WrongResult` for other rows.
     """
-    begun = _python_s()
+    begun_s = _python_s()
     with cluster.checkpoint() as checkpoint:
         counts = way("counted", checkpoint).groupBy(F.window("timestamp", "1 hour")).count()
         writer = counts.writeStream.format("noop").option("checkpointLocation", checkpoint)
@@ -202,66 +204,72 @@ def _count(cluster: Cluster, way: Way, rows: int) -> tuple[float, float]:
         query.processAllAvailable()
         query.stop()
     batches = query.recentProgress
-    read = sum(batch.numInputRows for batch in batches)
-    if not rows <= read <= rows + len(batches):
-        raise WrongResult(f"{read} rows read of {rows}")
+    read_count = sum(batch.numInputRows for batch in batches)
+    if not rows <= read_count <= rows + len(batches):
+        raise WrongResult(f"{read_count} rows read of {rows}")
     took_ms = sum(batch.durationMs["triggerExecution"] for batch in batches)
-    return rows * 1000 / took_ms, _python_s() - begun
+    return rows * 1000 / took_ms, _python_s() - begun_s
 
 
 def _python_s() -> float:
     """Return the CPU seconds of this process and of all started by Spark's Java."""
     table, java = _processes(), _java()
-    found, waiting = 0, [java]
+    ticks, waiting = 0, [java]
     while waiting:
         parent = waiting.pop()
-        found += table[parent][2] + (parent != java) * table[parent][1]
-        waiting += [child for child, (of, *_) in table.items() if of == parent]
-    return found / TICKS + time.process_time()
+        ticks += table[parent][2] + (parent != java) * table[parent][1]
+        waiting += [child for child, (parent_pid, *_) in table.items() if parent_pid == parent]
+    return ticks / TICKS + time.process_time()
 
 
 def _java() -> int:
-    own = [child for child, (of, *_) in _processes().items() if of == os.getpid()]
-    (java,) = (each for each in own if b"SparkSubmit" in Path(f"/proc/{each}/cmdline").read_bytes())
+    own_pids = [
+        child for child, (parent_pid, *_) in _processes().items() if parent_pid == os.getpid()
+    ]
+    (java,) = (
+        pid for pid in own_pids if b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
     return java
 
 
 def _processes() -> dict[int, tuple[int, int, int]]:
     """Return each process's parent, ticks, and ticks of ended children."""
-    found = {}
+    processes = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = [int(each) for each in file.read_text().rpartition(")")[2].split()[1:15]]
+            fields = [int(field) for field in file.read_text().rpartition(")")[2].split()[1:15]]
         except OSError:  # it has ended
             continue
-        found[int(file.parent.name)] = fields[0], sum(fields[10:12]), sum(fields[12:14])
-    return found
+        processes[int(file.parent.name)] = fields[0], sum(fields[10:12]), sum(fields[12:14])
+    return processes
 
 
 def _lag(cluster: Cluster, run: Run, seconds: int) -> list[Figure]:
-    taken = []
+    lag_samples = []
     for number in range(run.repeats(full=3, quick=1)):
         run.say(f"Kafka: from note to row, round {number + 1}")
         ways = (cluster.read_noted, cluster.read_relayed, cluster.read_native)
-        taken.append([_watch(cluster, way, f"{way.__name__}-{number}", seconds) for way in ways])
-    noted, relayed, native = (Samples(each) for each in zip(*taken, strict=True))
+        lag_samples.append(
+            [_watch(cluster, way, f"{way.__name__}-{number}", seconds) for way in ways]
+        )
+    noted_lags, relayed_lags, native = (Samples(lags) for lags in zip(*lag_samples, strict=True))
     name, floor = "Kafka: note to row at the sink, 3 s trigger", "Spark's own, without a delay"
-    of = "mean of all seconds"
+    remark = "mean of all seconds"
     return [
-        Figure(name, "s", noted, native, floor, LAG, of),
-        Figure(f"{name}, marks as a topic", "s", relayed, native, floor, LAG, of),
+        Figure(name, "s", noted_lags, native, floor, LAG, remark),
+        Figure(f"{name}, marks as a topic", "s", relayed_lags, native, floor, LAG, remark),
     ]
 
 
 def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
     """Return the average seconds from a note to the sink."""
     cluster.create(topic)
-    noted: dict[int, float] = {}
-    given: dict[int, float] = {}
+    noted_at: dict[int, float] = {}
+    given_out_at: dict[int, float] = {}
 
     def keep(batch: DataFrame, _: int) -> None:
         for row in batch.select(F.unix_seconds("window.end").alias("end")).collect():
-            given[row.end] = time.monotonic()
+            given_out_at[row.end] = time.monotonic()
 
     relay = cluster.relay(topic) if way == cluster.read_relayed else nullcontext()
     with relay, cluster.checkpoint() as checkpoint, cluster.producer(topic) as producer:
@@ -269,9 +277,9 @@ def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
         writer = counts.writeStream.foreachBatch(keep).trigger(processingTime="3 seconds")
         query = writer.option("checkpointLocation", checkpoint).start()
         try:
-            while len(lags := _lags(noted, given)) < seconds:
-                _write_a_second(producer, noted)
-                _check(query, noted)
+            while len(lags := _lags(noted_at, given_out_at)) < seconds:
+                _write_a_second(producer, noted_at)
+                _check(query, noted_at)
         finally:
             query.stop()
         producer.flush()
@@ -279,40 +287,44 @@ def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
     return fmean(lags[:seconds])
 
 
-def _write_a_second(producer: KafkaNotedProducer, noted: dict[int, float]) -> None:
+def _write_a_second(producer: KafkaNotedProducer, noted_at: dict[int, float]) -> None:
     """Write events for a second of the clock, and note it."""
-    begun = int(time.time())
-    while int(now := time.time()) == begun:
+    begun_at = int(time.time())
+    while int(now := time.time()) == begun_at:
         producer.produce(value=VALUE, event_time=int(now * 1000))
         time.sleep(EACH_S)
-    producer.note_time((begun + 1) * 1000)
-    noted[begun + 1] = time.monotonic()
+    producer.note_time((begun_at + 1) * 1000)
+    noted_at[begun_at + 1] = time.monotonic()
 
 
-def _lags(noted: dict[int, float], given: dict[int, float]) -> list[float]:
+def _lags(noted_at: dict[int, float], given_out_at: dict[int, float]) -> list[float]:
     """Return the lag of each second noted after the first output."""
-    first = min(given.values(), default=0.0)
-    return [at - noted[end] for end, at in sorted(given.items()) if noted.get(end, 0.0) > first]
+    first = min(given_out_at.values(), default=0.0)
+    return [
+        given_at - noted_at[end]
+        for end, given_at in sorted(given_out_at.items())
+        if noted_at.get(end, 0.0) > first
+    ]
 
 
-def _check(query: StreamingQuery, noted: dict[int, float]) -> None:
+def _check(query: StreamingQuery, noted_at: dict[int, float]) -> None:
     if not query.isActive:
         raise WrongResult(str(query.exception()))
-    if len(noted) > PATIENCE_S:
+    if len(noted_at) > PATIENCE_S:
         raise WrongResult(f"no row for {PATIENCE_S:.0f} s")
 
 
 def _produce(cluster: Cluster, run: Run, events: int) -> Figure:
-    taken = []
+    cost_pairs = []
     for number in range(run.repeats(full=7, quick=3)):
         run.say(f"Kafka: producing, round {number + 1}")
         topic = f"produced-{number}"
         cluster.create(topic)
-        taken.append(
+        cost_pairs.append(
             (_measure_noted_us(cluster, topic, events), _measure_bare_us(cluster, topic, events))
         )
-    extra = Samples(tuple(noted - bare for noted, bare in taken))
-    bare = Samples(tuple(bare for _, bare in taken)).median
+    extra = Samples(tuple(noted_us - bare for noted_us, bare in cost_pairs))
+    bare = Samples(tuple(bare for _, bare in cost_pairs)).median
     remark = f"a bare produce costs {bare:.2f} µs"
     return Figure("Kafka: extra CPU an event", "µs", extra, target=EVENT, remark=remark)
 
@@ -321,13 +333,13 @@ def _measure_noted_us(cluster: Cluster, topic: str, events: int) -> float:
     """Return the CPU µs of a produced event, noted a thousand at a time."""
     with cluster.producer(topic) as producer:
         first = time.time_ns() // 1_000_000
-        begun = time.process_time()
+        begun_s = time.process_time()
         for number in range(events):
             producer.produce(value=VALUE, event_time=first + number)
             if number % NOTED == 0:
                 producer.note_time(first + number)
         producer.flush()
-        took = time.process_time() - begun
+        took = time.process_time() - begun_s
         producer.finish()
     return took / events * 1e6
 
@@ -338,10 +350,10 @@ def _measure_bare_us(cluster: Cluster, topic: str, events: int) -> float:
         {"enable.idempotence": True, "log_level": 2, **cluster.broker.config, **QUEUE}
     )
     first = time.time_ns() // 1_000_000
-    begun = time.process_time()
+    begun_s = time.process_time()
     for number in range(events):
         producer.produce(topic, VALUE, timestamp=first + number)
         if number % NOTED == 0:
             producer.poll(0)
     producer.flush()
-    return (time.process_time() - begun) / events * 1e6
+    return (time.process_time() - begun_s) / events * 1e6

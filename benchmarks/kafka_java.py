@@ -28,20 +28,25 @@ def measure_interceptor(
         return []
     noting = {**java.interceptor(url, "j"), "noted.time.period.ms": 1000}
     ways: dict[str, dict[str, object]] = {"noted": noting, "bare": {}}
-    taken: list[tuple[float, ...]] = []
+    rounds: list[tuple[float, ...]] = []
     with ExitStack() as closing:
         producers = []
         for way, settings in ways.items():
             create(f"java-{way}")
-            started = JavaProducer(
+            producer = JavaProducer(
                 run.directory / way, f"java-{way}", {**broker.config, **settings}
             )
-            closing.callback(started.kill)
-            producers.append(started)
+            closing.callback(producer.kill)
+            producers.append(producer)
         for number in range(WARM + run.repeats(full=15, quick=3)):
             run.say(f"Kafka: producing in Java, round {number + 1}")
-            taken.append(tuple(each.flush(records) / records / 1000 for each in producers))
-    noted, bare = (Samples(each) for each in zip(*taken[WARM:], strict=True))
-    extra = Samples(tuple(a - b for a, b in zip(noted.values, bare.values, strict=True)))
+            rounds.append(
+                tuple(
+                    measured_producer.flush(records) / records / 1000
+                    for measured_producer in producers
+                )
+            )
+    noted_samples, bare = (Samples(values) for values in zip(*rounds[WARM:], strict=True))
+    extra = Samples(tuple(a - b for a, b in zip(noted_samples.values, bare.values, strict=True)))
     remark = f"without it, a record costs {bare.median:.2f} µs"
     return [Figure("Kafka: extra CPU a record in Java", "µs", extra, target=COST, remark=remark)]

@@ -34,39 +34,39 @@ def measure_looks(broker: Broker, run: Run, records: int) -> list[Figure]:
 def _looks(broker: Broker, run: Run) -> Iterator[Figure]:
     broker.create("looked-at", MANY)
     rows = [(partition, "", BEGUN_MS) for partition in range(MANY)]
-    for by, look in (
+    for source, look in (
         ("ingestion", KafkaEnds(broker.config, "looked-at")),
         ("timestamp", KafkaTimes(broker.config, "looked-at")),
     ):
-        run.say(f"Kafka: looking by {by}")
-        taken = [_look_ms(broker, look, rows) for _ in range(run.repeats(full=7, quick=3))]
-        name = f"Kafka: CPU of a look at {MANY} partitions by {by}"
+        run.say(f"Kafka: looking by {source}")
+        look_samples = [_look_ms(broker, look, rows) for _ in range(run.repeats(full=7, quick=3))]
+        name = f"Kafka: CPU of a look at {MANY} partitions by {source}"
         remark = "each has a new record at each look"
-        yield Figure(name, "ms", Samples(tuple(taken)), target=LOOK, remark=remark)
+        yield Figure(name, "ms", Samples(tuple(look_samples)), target=LOOK, remark=remark)
 
 
 def _look_ms(broker: Broker, look: Callable[[], object], rows: list[tuple[int, str, int]]) -> float:
     """Return the average CPU ms of a look."""
-    spent = 0.0
+    spent_s = 0.0
     for _ in range(LOOKS):
         broker.send("looked-at", rows)
-        begun = time.process_time()
+        begun_s = time.process_time()
         look()
-        spent += time.process_time() - begun
-    return spent / LOOKS * 1000
+        spent_s += time.process_time() - begun_s
+    return spent_s / LOOKS * 1000
 
 
 def _fields(broker: Broker, run: Run, records: int) -> Figure:
     run.say(f"Kafka: writing {records} records with a time in them")
     broker.create("fields", FEW)
     _write(broker, records)
-    taken, bare = [], []
+    field_rates, bare = [], []
     for number in range(run.repeats(full=5, quick=1)):
         run.say(f"Kafka: reading times, round {number + 1}")
         field = KafkaFields(broker.config, "fields", "departure", start="earliest")
-        taken.append(_rate(records, _positions(field)))
+        field_rates.append(_rate(records, _positions(field)))
         bare.append(_rate(records, _bare(broker)))
-    ours, floor = Samples(tuple(taken)), Samples(tuple(bare))
+    ours, floor = Samples(tuple(field_rates)), Samples(tuple(bare))
     name, floor_is = "Kafka: times in records, a second of CPU", "a consumer of the values alone"
     return Figure(name, "records/s", ours, floor, floor_is, READ)
 
@@ -82,9 +82,9 @@ def _write(broker: Broker, records: int) -> None:
 def _positions(field: KafkaFields) -> Iterator[int]:
     """Yield how many records were read so far."""
     while True:
-        seen = field()
-        _check(seen.newest)
-        yield sum(seen.ends.values())
+        look_result = field()
+        _check(look_result.newest)
+        yield sum(look_result.ends.values())
 
 
 def _check(newest: Mapping[int, int | None]) -> None:
@@ -95,17 +95,19 @@ def _check(newest: Mapping[int, int | None]) -> None:
 def _bare(broker: Broker) -> Iterator[int]:
     consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **CONSUMER_SETTINGS})
     consumer.assign([TopicPartition("fields", partition, 0) for partition in range(FEW)])
-    read = 0
+    read_count = 0
     while True:
         messages = consumer.consume(BATCH_RECORDS, 1)
-        read += sum(each.value() is not None for each in messages if each.error() is None)
-        yield read
+        read_count += sum(
+            message.value() is not None for message in messages if message.error() is None
+        )
+        yield read_count
 
 
-def _rate(records: int, read: Iterator[int]) -> float:
+def _rate(records: int, read_counts: Iterator[int]) -> float:
     """Return the records a second of CPU."""
-    begun = time.process_time()
-    for so_far in islice(read, 10_000):
+    begun_s = time.process_time()
+    for so_far in islice(read_counts, 10_000):
         if so_far >= records:
-            return records / (time.process_time() - begun)
+            return records / (time.process_time() - begun_s)
     raise WrongResult(f"not all of {records} records were read")

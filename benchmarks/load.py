@@ -50,8 +50,8 @@ def percentile(values: Sequence[float], percent: float) -> float:
     >>> percentile([5, 1, 9, 3], 50), percentile([5, 1, 9, 3], 99)
     (3, 9)
     """
-    ranked = sorted(values)
-    return ranked[max(0, ceil(len(ranked) * percent / 100) - 1)]
+    ranked_values = sorted(values)
+    return ranked_values[max(0, ceil(len(ranked_values) * percent / 100) - 1)]
 
 
 def post(path: str, body: bytes, headers: str = LOOPBACK) -> bytes:
@@ -103,12 +103,12 @@ class LoadConnection:
         came = self.socket.recv(65536)
         if not came:
             raise ConnectionError("the server closed the connection")
-        whole = self._held + came if self._held else came
-        if len(whole) < end_of_answer(whole):
-            self._held = whole
+        whole_answer = self._held + came if self._held else came
+        if len(whole_answer) < end_of_answer(whole_answer):
+            self._held = whole_answer
             return None
         self._held = b""
-        return whole
+        return whole_answer
 
     def ask(self, request: bytes) -> bytes:
         self.socket.sendall(request)
@@ -123,25 +123,27 @@ class LoadConnection:
         self.socket.close()
 
 
-def end_of_answer(received: bytes) -> int:
+def end_of_answer(received_bytes: bytes) -> int:
     r"""Return the length of the first answer, a larger one if unknown.
 
     >>> end_of_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{")
     40
     """
-    head = received.find(HEADERS_END)
+    head = received_bytes.find(HEADERS_END)
     if head < 0:
-        return len(received) + 1
-    at = received.find(LENGTH, 0, head)
-    if at < 0:
+        return len(received_bytes) + 1
+    length_place = received_bytes.find(LENGTH, 0, head)
+    if length_place < 0:
         return head + len(HEADERS_END)
-    begin = at + len(LENGTH)
-    return head + len(HEADERS_END) + int(received[begin : received.find(b"\r\n", begin)])
+    begin = length_place + len(LENGTH)
+    return (
+        head + len(HEADERS_END) + int(received_bytes[begin : received_bytes.find(b"\r\n", begin)])
+    )
 
 
 def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1") -> LoadResult:
     """Send each script over a connection, a request after each answer."""
-    connections = [LoadConnection(port, each, host) for each in scripts]
+    connections = [LoadConnection(port, script, host) for script in scripts]
     gc.disable()
     try:
         return _drive_connections(connections)
@@ -152,13 +154,13 @@ def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1"
 
 
 def _drive_connections(connections: Sequence[LoadConnection]) -> LoadResult:
-    answered = LoadResult()
-    took, statuses = answered.latencies.append, answered.statuses
+    load_result = LoadResult()
+    took, statuses = load_result.latencies.append, load_result.statuses
     with selectors.DefaultSelector() as selector:
         for each in connections:
             selector.register(each.socket, selectors.EVENT_READ, each)
-        begun = perf_counter_ns()
-        open_ = sum([each.send_next() for each in connections])
+        begun_ns = perf_counter_ns()
+        open_ = sum([connection.send_next() for connection in connections])
         while open_:
             for key, _ in selector.select(TIMEOUT_S) or _no_answer():
                 connection: LoadConnection = key.data
@@ -167,11 +169,11 @@ def _drive_connections(connections: Sequence[LoadConnection]) -> LoadResult:
                     continue
                 took(perf_counter_ns() - connection.sent_at)
                 statuses[answer[9:12]] += 1
-                answered.accepted += answer.count(ACCEPTED)
+                load_result.accepted += answer.count(ACCEPTED)
                 if not connection.send_next():
                     open_ -= 1
-        answered.seconds = (perf_counter_ns() - begun) / 1e9
-    return answered
+        load_result.seconds = (perf_counter_ns() - begun_ns) / 1e9
+    return load_result
 
 
 def _no_answer() -> list[tuple[selectors.SelectorKey, int]]:

@@ -43,23 +43,25 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 
     The floor has its rows ready and sorted, and takes the best of three sizes.
     """
-    posted = Writers(STREAM, writers)
+    note_writers = Writers(STREAM, writers)
     file = run.directory / "batches.db"
     database = sqlite_url(file)
     requests = -(-writers // (CONNECTIONS * notes))
     ours: list[float] = []
     floor: list[float] = []
     with controller(database) as server:
-        create_stream(server, posted.stream)
+        create_stream(server, note_writers.stream)
         create_stream(server, FLOOR)
-        posted.check(drive(server.port, posted.scripts(CONNECTIONS, requests, notes)), database)
+        note_writers.check(
+            drive(server.port, note_writers.scripts(CONNECTIONS, requests, notes)), database
+        )
         upsert(file, floor_rows(database), TRANSACTIONS[-1])
         for repeat in range(run.repeats(full=7, quick=2)):
             run.say(f"batches of {notes} notes, repeat {repeat + 1}")
-            scripts = posted.scripts(CONNECTIONS, requests, notes)
-            answered = drive(server.port, scripts)
-            posted.check(answered, database)
-            ours.append(answered.accepted / answered.seconds)
+            scripts = note_writers.scripts(CONNECTIONS, requests, notes)
+            load_result = drive(server.port, scripts)
+            note_writers.check(load_result, database)
+            ours.append(load_result.accepted / load_result.seconds)
             rows = floor_rows(database)
             floor.append(max(upsert(file, rows, size) for size in TRANSACTIONS))
     return [
@@ -95,9 +97,9 @@ def upsert(file: Path, rows: Rows, size: int) -> float:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 64000")
         connection.execute("PRAGMA cache_size = -65536")
-        begun = perf_counter()
+        begun_s = perf_counter()
         for batch in batches:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(UPSERT, batch)
             connection.execute("COMMIT")
-        return len(rows) / (perf_counter() - begun)
+        return len(rows) / (perf_counter() - begun_s)

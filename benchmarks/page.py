@@ -20,17 +20,19 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of a table of the figures that have an aim, without the aims."""
     yield "| what | measured | floor | ratio |"
     yield "|---|--:|--:|--:|"
-    for each in figures:
-        if not each["target"]:
+    for figure in figures:
+        if not figure["target"]:
             continue
-        samples, unit = each["samples"], each["unit"]
-        measured = f"{digits(each['median'])} {unit}"
+        samples, unit = figure["samples"], figure["unit"]
+        value_text = f"{digits(figure['median'])} {unit}"
         if len(samples) > 1:
-            measured += f" ({digits(min(samples))} to {digits(max(samples))})"
-        floor = each["floor_is"] and f"{digits(each['floor_median'])} {unit}: {each['floor_is']}"
-        ratio = "" if each["ratio"] is None else f"**{digits(each['ratio'])}**"
-        what = "; ".join(filter(None, (each["name"], each["remark"])))
-        cells = (what, measured, floor, ratio)
+            value_text += f" ({digits(min(samples))} to {digits(max(samples))})"
+        floor = (
+            figure["floor_is"] and f"{digits(figure['floor_median'])} {unit}: {figure['floor_is']}"
+        )
+        ratio = "" if figure["ratio"] is None else f"**{digits(figure['ratio'])}**"
+        label = "; ".join(filter(None, (figure["name"], figure["remark"])))
+        cells = (label, value_text, floor, ratio)
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 

@@ -64,21 +64,23 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 def _measure_in_turn(
     run: Run, server: Postgres, writers: int, notes: int
 ) -> tuple[list[float], list[float]]:
-    posted, database = Writers(STREAM, writers), server.make_database()
+    note_writers, database = Writers(STREAM, writers), server.make_database()
     requests = -(-writers // (CONNECTIONS * notes))
     ours: list[float] = []
     floor: list[float] = []
     with controller(database) as taking, server.session(database) as session:
-        create_stream(taking, posted.stream)
+        create_stream(taking, note_writers.stream)
         create_stream(taking, FLOOR)
-        posted.check(drive(taking.port, posted.scripts(CONNECTIONS, requests, notes)), database)
+        note_writers.check(
+            drive(taking.port, note_writers.scripts(CONNECTIONS, requests, notes)), database
+        )
         merge(session, floor_rows(database))
         for repeat in range(run.repeats(full=7, quick=2)):
             run.say(f"batches of {notes} notes into PostgreSQL, repeat {repeat + 1}")
-            scripts = posted.scripts(CONNECTIONS, requests, notes)
-            answered = drive(taking.port, scripts)
-            posted.check(answered, database)
-            ours.append(answered.accepted / answered.seconds)
+            scripts = note_writers.scripts(CONNECTIONS, requests, notes)
+            load_result = drive(taking.port, scripts)
+            note_writers.check(load_result, database)
+            ours.append(load_result.accepted / load_result.seconds)
             floor.append(merge(session, floor_rows(database)))
     return ours, floor
 
@@ -101,10 +103,10 @@ def merge(session: Connection[Any], rows: list[bytes]) -> float:
         for begin in range(0, len(rows), TRANSACTION)
     ]
     session.execute(INCOMING)
-    begun = perf_counter()
+    begun_s = perf_counter()
     for block in blocks:
         with session.transaction():
             with session.cursor().copy("COPY incoming FROM STDIN") as copy:
                 copy.write(block)
             session.execute(UPSERT)
-    return len(rows) / (perf_counter() - begun)
+    return len(rows) / (perf_counter() - begun_s)

@@ -39,8 +39,8 @@ class InTurn:
         ours, bare = Taken(), Taken()
         for repeat in range(self.run.repeats(full=7, quick=2)):
             self.run.say(f"{aim.name}, repeat {repeat + 1}")
-            each = -(-self.requests // aim.connections)
-            scripts = self.writers.scripts(aim.connections, each, 1)
+            requests_each = -(-self.requests // aim.connections)
+            scripts = self.writers.scripts(aim.connections, requests_each, 1)
             bare.load(self.floor, scripts)
             self.writers.check(ours.load(self.server, scripts), self.database)
         return figures(aim, ours, bare, remark)
@@ -50,12 +50,12 @@ def measure(run: Run, writers: int = WRITERS, requests: int = REQUESTS) -> list[
     with postgres(run) as database, bare_server() as floor:
         if database is None:
             return []
-        url, posted = database.make_database(), Writers("single", writers)
+        url, note_writers = database.make_database(), Writers("single", writers)
         with controller(url) as server:
-            create_stream(server, posted.stream)
-            posted.check(drive(server.port, posted.first_notes()), url)
-            in_turn = InTurn(run, server, url, floor, posted, requests)
-            measured = in_turn.measure(FEW) + in_turn.measure(MANY)
+            create_stream(server, note_writers.stream)
+            note_writers.check(drive(server.port, note_writers.first_notes()), url)
+            in_turn = InTurn(run, server, url, floor, note_writers, requests)
+            figures = in_turn.measure(FEW) + in_turn.measure(MANY)
             before, after = slow_down_syncs(database, url, ADDED_MS)
             slow = f"{REMARK}; a commit takes {after:.2f} ms, else {before:.2f} ms"
-            return measured + in_turn.measure(SLOW, slow)
+            return figures + in_turn.measure(SLOW, slow)

@@ -42,9 +42,9 @@ def commit_ms(server: Postgres, url: str) -> float:
         session.execute("CREATE TABLE IF NOT EXISTS beat (id int PRIMARY KEY, beats int)")
         session.execute("INSERT INTO beat VALUES (1, 0) ON CONFLICT DO NOTHING")
         for _ in range(COMMITS):
-            begun = perf_counter()
+            begun_s = perf_counter()
             session.execute("UPDATE beat SET beats = beats + 1")
-            took.append((perf_counter() - begun) * 1e3)
+            took.append((perf_counter() - begun_s) * 1e3)
     return percentile(took, 50)
 
 

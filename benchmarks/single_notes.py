@@ -30,12 +30,12 @@ class Taken:
     def load(self, server: Server, scripts: list[list[bytes]]) -> LoadResult:
         """Send the scripts to the server, and keep the samples."""
         before = server.cpu_seconds()
-        answered = drive(server.port, scripts)
-        self.cpu_us.append((server.cpu_seconds() - before) / len(answered.latencies) * 1e6)
-        self.rates.append(answered.per_second)
-        self.p50s.append(answered.percentile_ms(50))
-        self.p99s.append(answered.percentile_ms(99))
-        return answered
+        load_result = drive(server.port, scripts)
+        self.cpu_us.append((server.cpu_seconds() - before) / len(load_result.latencies) * 1e6)
+        self.rates.append(load_result.per_second)
+        self.p50s.append(load_result.percentile_ms(50))
+        self.p99s.append(load_result.percentile_ms(99))
+        return load_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Aim:
 
     @property
     def name(self) -> str:
-        where = f", {self.where}" if self.where else ""
-        return f"durable single notes, {self.connections} connections{where}"
+        place_suffix = f", {self.where}" if self.where else ""
+        return f"durable single notes, {self.connections} connections{place_suffix}"
 
 
 def figures(aim: Aim, ours: Taken, bare: Taken, remark: str) -> list[Figure]:
@@ -83,18 +83,18 @@ WRITERS = 10_000
 
 
 def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figure]:
-    posted = Writers("single", writers)
+    note_writers = Writers("single", writers)
     database = sqlite_url(run.directory / "single.db")
     ours, bare = Taken(), Taken()
     with bare_server() as floor, controller(database) as server:
-        create_stream(server, posted.stream)
-        scripts = posted.scripts(AIM.connections, requests, 1)
-        posted.check(drive(server.port, scripts), database)
+        create_stream(server, note_writers.stream)
+        scripts = note_writers.scripts(AIM.connections, requests, 1)
+        note_writers.check(drive(server.port, scripts), database)
         for repeat in range(run.repeats(full=9, quick=3)):
             run.say(f"single notes, repeat {repeat + 1}")
-            scripts = posted.scripts(AIM.connections, requests, 1)
+            scripts = note_writers.scripts(AIM.connections, requests, 1)
             bare.load(floor, scripts)
-            posted.check(ours.load(server, scripts), database)
+            note_writers.check(ours.load(server, scripts), database)
     return figures(AIM, ours, bare, "SQLite")
 
 

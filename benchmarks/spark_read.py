@@ -87,9 +87,9 @@ class Counted:
             query = writer.option("checkpointLocation", checkpoint).start()
             query.awaitTermination()
             batches = query.recentProgress
-        read = sum(batch.numInputRows for batch in batches)
-        if not self.rows <= read <= self.rows + len(batches):
-            raise WrongResult(f"{read} rows read of {self.rows}")
+        read_count = sum(batch.numInputRows for batch in batches)
+        if not self.rows <= read_count <= self.rows + len(batches):
+            raise WrongResult(f"{read_count} rows read of {self.rows}")
         return self.rows * 1000 / sum(batch.durationMs["triggerExecution"] for batch in batches)
 
 
@@ -97,42 +97,48 @@ def measure(run: Run) -> list[Figure]:
     rows = 400_000 if run.quick else 4_000_000
     run.say(f"Spark: {rows} rows in {SEGMENTS} segments")
     with controller(sqlite_url(run.directory / "spark.db")) as server, spark_session() as spark:
-        counted = Counted(spark, run.directory / "spark", rows, f"http://127.0.0.1:{server.port}")
-        write(counted.root, rows, counted.url)
-        return _figures(counted, run)
+        counted_log = Counted(
+            spark, run.directory / "spark", rows, f"http://127.0.0.1:{server.port}"
+        )
+        write(counted_log.root, rows, counted_log.url)
+        return _figures(counted_log, run)
 
 
-def _figures(counted: Counted, run: Run) -> list[Figure]:
-    ways: list[Callable[[], DataFrame]] = [counted.read_noted, counted.own, counted.built_in]
+def _figures(counted_log: Counted, run: Run) -> list[Figure]:
+    ways: list[Callable[[], DataFrame]] = [
+        counted_log.read_noted,
+        counted_log.own,
+        counted_log.built_in,
+    ]
     for way in ways:
         run.say(f"Spark: warming up {way.__name__}")
-        counted.rows_per_second(way())
-    taken: list[list[float]] = [[], [], []]
+        counted_log.rows_per_second(way())
+    rates_by_way: list[list[float]] = [[], [], []]
     for number in range(run.repeats(full=5, quick=1)):
         run.say(f"Spark: round {number + 1}")
-        for samples, way in zip(taken, ways, strict=True):
-            samples.append(counted.rows_per_second(way()))
-    noted, own, built_in = (Samples(tuple(samples)) for samples in taken)
+        for samples, way in zip(rates_by_way, ways, strict=True):
+            samples.append(counted_log.rows_per_second(way()))
+    noted_rates, own_rates, built_in = (Samples(tuple(samples)) for samples in rates_by_way)
     name = "Spark: windowed count under noted time"
     return [
-        Figure(name, "rows/s", noted, own, "Spark's own watermark, same source", OWN),
-        Figure(name, "rows/s", noted, built_in, "Spark's own Parquet stream", BUILT_IN),
+        Figure(name, "rows/s", noted_rates, own_rates, "Spark's own watermark, same source", OWN),
+        Figure(name, "rows/s", noted_rates, built_in, "Spark's own Parquet stream", BUILT_IN),
     ]
 
 
 def write(root: Path, rows: int, url: str) -> None:
     """Write the log in rising disorder, with a final note that covers all rows."""
-    each = rows // SEGMENTS // FILES
+    rows_per_file = rows // SEGMENTS // FILES
     chance = np.random.default_rng(1)
     for segment in range(SEGMENTS):
         directory = segment_directory(root, STREAM, segment)
         directory.mkdir(parents=True)
         for number in range(FILES):
-            start = number * each
+            start = number * rows_per_file
             pq.write_table(
-                rows_by_chance(chance, each), directory / file_name(STREAM, segment, start)
+                rows_by_chance(chance, rows_per_file), directory / file_name(STREAM, segment, start)
             )
-    position = {str(segment): FILES * each for segment in range(SEGMENTS)}
+    position = {str(segment): FILES * rows_per_file for segment in range(SEGMENTS)}
     note = {"writer": "w", "time": BEGUN_MS + DAY_MS, "position": position}
     stream = f"{url}/v1/streams/{STREAM}"
     httpx.put(stream, json={}).raise_for_status()

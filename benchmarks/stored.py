@@ -30,26 +30,30 @@ def offsets_stored(database: str, stream: str) -> int:
 
 def marks_stored(database: str, stream: str) -> int:
     with closing(_open_reading(database)) as reading:
-        found = _find_stream(reading, stream)
-        if found is None:
+        stream_record = _find_stream(reading, stream)
+        if stream_record is None:
             return 0
-        return sum(1 for domain in found.settings.domains for _ in reading.marks(found.id, domain))
+        return sum(
+            1
+            for domain in stream_record.settings.domains
+            for _ in reading.marks(stream_record.id, domain)
+        )
 
 
 def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
     """Return the rows of a stream's members as another one's."""
     with closing(_open_reading(database)) as reading:
-        found = _find_stream(reading, other)
-    if found is None:
+        stream_record = _find_stream(reading, other)
+    if stream_record is None:
         raise LookupError(other)
-    members = (StoredMember(found.id, each) for each in _members(database, stream))
+    members = (StoredMember(stream_record.id, member) for member in _members(database, stream))
     return [(*row, None) for row in encode_members(members)]  # without a CRC-32
 
 
 def _members(database: str, stream: str) -> list[MemberRecord]:
     with closing(_open_reading(database)) as reading:
-        found = _find_stream(reading, stream)
-        return list(reading.members(found.id)) if found else []
+        stream_record = _find_stream(reading, stream)
+        return list(reading.members(stream_record.id)) if stream_record else []
 
 
 def _find_stream(reading: SqlReading, name: str) -> StreamRecord | None:

@@ -49,9 +49,9 @@ class Written:
         """Let it write a batch, and return the duration."""
         os.link(batch, self.directory / "rows" / f"{number}.parquet")
         self.query.processAllAvailable()
-        took = [each for each in self.query.recentProgress if each.numInputRows]
+        took = [batch for batch in self.query.recentProgress if batch.numInputRows]
         if len(took) != number + 1 or took[-1].numInputRows < ROWS:  # more if some are read twice
-            raise WrongResult(f"{[each.numInputRows for each in took]} rows were read")
+            raise WrongResult(f"{[batch.numInputRows for batch in took]} rows were read")
         return took[-1].durationMs["triggerExecution"] / 1000
 
 
@@ -68,26 +68,29 @@ def measure(run: Run) -> list[Figure]:
 
 
 def _figure(spark: SparkSession, batch: Path, run: Run) -> Figure:
-    claimed, plain = run.directory / "claimed", run.directory / "plain"
-    claims = TableClaims(str(claimed / "checkpoint"), "flights", "time", static_sources=1)
-    table = f"delta:{claimed / 'table'}"
+    claimed_directory, plain = run.directory / "claimed", run.directory / "plain"
+    claims = TableClaims(str(claimed_directory / "checkpoint"), "flights", "time", static_sources=1)
+    table = f"delta:{claimed_directory / 'table'}"
 
     def write(rows: DataFrame, number: int) -> None:
         once = {"txnAppId": "plain", "txnVersion": str(number)}
         writer = rows.write.format("delta").mode("append").options(**once)
         writer.save(str(plain / "table"))
 
-    queries = _start(spark, claimed, NotedTable(table, claims)), _start(spark, plain, write)
-    taken: list[list[float]] = [[], []]
+    queries = (
+        _start(spark, claimed_directory, NotedTable(table, claims)),
+        _start(spark, plain, write),
+    )
+    seconds_by_query: list[list[float]] = [[], []]
     for number in range(WARM + run.repeats(full=25, quick=5)):
         run.say(f"tables: micro-batch {number + 1}")
-        for samples, query in zip(taken, queries, strict=True):
+        for samples, query in zip(seconds_by_query, queries, strict=True):
             samples.append(query.seconds(batch, number))
     for each in queries:
         each.query.stop()
     if complete_to(table) is None:
         raise WrongResult("the table has no claim")
-    ours, floor = (Samples(tuple(samples[WARM:])) for samples in taken)
+    ours, floor = (Samples(tuple(samples[WARM:])) for samples in seconds_by_query)
     name = f"Delta: a micro-batch of {ROWS:,} rows, with a claim"
     return Figure(name, "s", ours, floor, "the same write, once, without a claim", CLAIM)
 

@@ -70,15 +70,15 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
         create_stream(pair.servers[0], STREAM, b'{"mark_interval_ms": 0}')
         turns = Turns(members, STREAM)
         _note_until_accepted(pair.servers[0], turns.join())
-        killed, stopped = [], []
+        killed_gaps, stopped_gaps = [], []
         for loss in range(run.repeats(full=5, quick=1)):
             run.say(f"loss of a replica, {loss + 1}")
-            killed.append(takeover(pair, turns, SIGKILL))
-            stopped.append(takeover(pair, turns, SIGSTOP))
-    return [*_figures("kill -9", killed), *_figures("kill -STOP", stopped)]
+            killed_gaps.append(takeover(pair, turns, SIGKILL))
+            stopped_gaps.append(takeover(pair, turns, SIGSTOP))
+    return [*_figures("kill -9", killed_gaps), *_figures("kill -STOP", stopped_gaps)]
 
 
-def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
+def takeover(pair: Pair, turns: Turns, stop_signal: Signals) -> float:
     """Lose the owner, and return the seconds until a mark covers a later note."""
     pair.fill()
     for _ in range(WARM):
@@ -86,23 +86,25 @@ def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
     note, owner = turns.next(), pair.owner()
     under_way = LoadConnection(owner.port)
     under_way.socket.sendall(note)
-    owner.process.send_signal(how)
-    lost = time.monotonic()
+    owner.process.send_signal(stop_signal)
+    lost_at = time.monotonic()
     (survivor,) = pair.servers
     _note_until_accepted(survivor, note)
     _note_until_accepted(survivor, turns.next())
     _wait_for_mark(survivor, turns.notes - turns.members)
-    stood = time.monotonic() - lost
+    gap_s = time.monotonic() - lost_at
     under_way.close()
     owner.process.kill()
-    return stood
+    return gap_s
 
 
-def _figures(how: str, stood: list[float]) -> list[Figure]:
+def _figures(event: str, gaps_s: list[float]) -> list[Figure]:
     remark = f"{MEMBERS:,} members; the lease is 3 s"
     return [
-        Figure(f"time stands after {how} of a replica", "s", Samples(tuple(stood)), remark=remark),
-        Figure("the longest of these", "s", Samples((max(stood),)), target=LONGEST),
+        Figure(
+            f"time stands after {event} of a replica", "s", Samples(tuple(gaps_s)), remark=remark
+        ),
+        Figure("the longest of these", "s", Samples((max(gaps_s),)), target=LONGEST),
     ]
 
 
@@ -136,12 +138,15 @@ def _settle(servers: Sequence[Server]) -> None:
     """Wait until all servers know each other and have equal numbers of buckets."""
     deadline = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline:
-        shown = [_metrics(server) for server in servers]
-        known = {each.get(REPLICAS) for each in shown}
-        if known == {float(len(servers))} and len({each.get(THIS) for each in shown}) == 1:
+        metrics_of_servers = [_metrics(server) for server in servers]
+        replica_counts = {metrics.get(REPLICAS) for metrics in metrics_of_servers}
+        if (
+            replica_counts == {float(len(servers))}
+            and len({metrics.get(THIS) for metrics in metrics_of_servers}) == 1
+        ):
             return
         time.sleep(0.1)
-    raise WrongResult(f"the streams are not shared after {SETTLED_S:g} s: {shown}")
+    raise WrongResult(f"the streams are not shared after {SETTLED_S:g} s: {metrics_of_servers}")
 
 
 def _owner_of(servers: Sequence[Server]) -> int:

@@ -45,24 +45,24 @@ def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Fi
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     flat = array("q", range(0, marks * STEP, STEP))
-    taken: dict[str, list[float]] = {"advancing": [], "anywhere": [], "floor": []}
+    costs_us: dict[str, list[float]] = {"advancing": [], "anywhere": [], "floor": []}
     with follow(history) as reader:
         for repeat in range(run.repeats(full=9, quick=3)):
             run.say(f"time windows, repeat {repeat + 1}")
             onward = advancing(marks, positions)
             anywhere = [somewhere(random.randrange(marks)) for _ in range(positions)]  # noqa: S311
-            taken["advancing"].append(_windows_us(reader, onward))
-            taken["anywhere"].append(_windows_us(reader, anywhere))
-            taken["floor"].append(_bisections_us(flat, [position[0] for position in anywhere]))
-    kept = f"the followed history of {marks:,} marks takes {size / MIB:.1f} MiB"
+            costs_us["advancing"].append(_windows_us(reader, onward))
+            costs_us["anywhere"].append(_windows_us(reader, anywhere))
+            costs_us["floor"].append(_bisections_us(flat, [position[0] for position in anywhere]))
+    remark = f"the followed history of {marks:,} marks takes {size / MIB:.1f} MiB"
     return [
-        _figure("get_time_window() of a reader that advances", taken, "advancing", kept),
-        _figure("get_time_window() at positions anywhere", taken, "anywhere", ""),
+        _figure("get_time_window() of a reader that advances", costs_us, "advancing", remark),
+        _figure("get_time_window() at positions anywhere", costs_us, "anywhere", ""),
     ]
 
 
-def _figure(name: str, taken: dict[str, list[float]], which: str, remark: str) -> Figure:
-    ours, floor = Samples(tuple(taken[which])), Samples(tuple(taken["floor"]))
+def _figure(name: str, costs_us: dict[str, list[float]], cost_name: str, remark: str) -> Figure:
+    ours, floor = Samples(tuple(costs_us[cost_name])), Samples(tuple(costs_us["floor"]))
     return Figure(name, "µs", ours, floor, "two bisections of one array", TARGET, remark)
 
 
@@ -77,14 +77,14 @@ def follow(history: MarkHistory) -> Iterator[ReaderClient]:
             stream |= {"writer_retention_ms": 60_000, "seal": None}
             last = {"default": history.mark(history.last_seq)}
             return httpx.Response(200, content=encode({**stream, "marks": last}))
-        asked = request.url.params
-        found = history.after(int(asked["after"]), int(asked.get("limit", "1000")))
-        if not found:
-            time.sleep(int(asked["wait_ms"]) / 1000)
+        parameters = request.url.params
+        marks_found = history.after(int(parameters["after"]), int(parameters.get("limit", "1000")))
+        if not marks_found:
+            time.sleep(int(parameters["wait_ms"]) / 1000)
         about = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
         about |= {"quiet": False, "ahead_of_stream": False, "first_lower": None}
         about |= {"logs": [], "has_more": False}
-        return httpx.Response(200, content=encode({**about, "marks": found}))
+        return httpx.Response(200, content=encode({**about, "marks": marks_found}))
 
     transport = httpx.MockTransport(answer)
     reader = ReaderClient("http://controller", "s", transport=transport, wait_ms=1000)
@@ -133,23 +133,23 @@ def somewhere(place: int) -> Position:
 
 def _windows_us(reader: ReaderClient, positions: list[Position]) -> float:
     """Measure all with one reading of the clock, which takes as long as a search."""
-    begun = thread_time_ns()
+    begun_ns = thread_time_ns()
     for position in positions:
         reader.advance(position)
-    advanced = thread_time_ns()
+    advanced_ns = thread_time_ns()
     windows = []
     for position in positions:
         reader.advance(position)
         windows.append(reader.get_time_window())
-    took = thread_time_ns() - advanced - (advanced - begun)
-    bounded = sum(window.lower is not None for window in windows)
-    if bounded < len(positions) // 2:
-        raise WrongResult(f"of {len(positions)} positions only {bounded} reach a mark")
+    took = thread_time_ns() - advanced_ns - (advanced_ns - begun_ns)
+    bounded_count = sum(window.lower is not None for window in windows)
+    if bounded_count < len(positions) // 2:
+        raise WrongResult(f"of {len(positions)} positions only {bounded_count} reach a mark")
     return took / 1e3 / len(positions)
 
 
 def _bisections_us(flat: array[int], offsets: list[int]) -> float:
-    begun = thread_time_ns()
+    begun_ns = thread_time_ns()
     for offset in offsets:
         bisect_right(flat, offset, bisect_right(flat, offset) - 1)
-    return (thread_time_ns() - begun) / 1e3 / len(offsets)
+    return (thread_time_ns() - begun_ns) / 1e3 / len(offsets)

@@ -90,10 +90,10 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
     with (
         bare_server() as floor,
         controller(database) as server,
-        round_trips_and_commit(floor.port, run.directory / "commits.db") as least,
+        round_trips_and_commit(floor.port, run.directory / "commits.db") as least_work,
     ):
         create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
-        taken = []
+        samples_taken = []
         with (
             closing(LoadConnection(server.port)) as writer,
             closing(LoadConnection(server.port)) as waits,
@@ -104,8 +104,10 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
             reader.take()
             for repeat in range(repeats):
                 run.say(f"note to visible mark, repeat {repeat + 1}")
-                taken.append(_sample(samples, lambda: note_and_see(turns, writer, reader), least))
-    return [_figure("p50", 50, taken, MEDIAN), _figure("p99", 99, taken, SLOWEST)]
+                samples_taken.append(
+                    _sample(samples, lambda: note_and_see(turns, writer, reader), least_work)
+                )
+    return [_figure("p50", 50, samples_taken, MEDIAN), _figure("p99", 99, samples_taken, SLOWEST)]
 
 
 def note_and_see(turns: Turns, writer: LoadConnection, reader: Reader) -> float:
@@ -113,10 +115,10 @@ def note_and_see(turns: Turns, writer: LoadConnection, reader: Reader) -> float:
     reader.wait()
     time.sleep(PARKED_S)
     note = turns.next()
-    begun = time.perf_counter()
+    begun_s = time.perf_counter()
     writer.socket.sendall(note)
     reader.take()
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - begun_s
     if b'"accepted"' not in (answer := writer.wait()):
         raise WrongResult(answer.decode())
     return took * 1e3
@@ -133,30 +135,30 @@ def round_trips_and_commit(port: int, file: Path) -> Iterator[Callable[[], float
 
         def sample() -> float:
             time.sleep(PARKED_S)
-            begun = time.perf_counter()
+            begun_s = time.perf_counter()
             connection.ask(get("/"))
             database.execute("INSERT INTO note VALUES (1)")
             connection.ask(get("/"))
-            return (time.perf_counter() - begun) * 1e3
+            return (time.perf_counter() - begun_s) * 1e3
 
         yield sample
         connection.close()
 
 
 def _sample(samples: int, ours: Callable[[], float], floor: Callable[[], float]) -> Taken:
-    taken = Taken()
+    new_sample = Taken()
     for _ in range(samples):
-        taken.ours.append(ours())
-        taken.floor.append(floor())
-    return taken
+        new_sample.ours.append(ours())
+        new_sample.floor.append(floor())
+    return new_sample
 
 
-def _figure(name: str, percent: int, taken: list[Taken], target: Target) -> Figure:
+def _figure(name: str, percent: int, samples_taken: list[Taken], target: Target) -> Figure:
     return Figure(
         f"note to mark at a waiting reader, {name}",
         "ms",
-        Samples(tuple(percentile(each.ours, percent) for each in taken)),
-        Samples(tuple(percentile(each.floor, percent) for each in taken)),
+        Samples(tuple(percentile(sample.ours, percent) for sample in samples_taken)),
+        Samples(tuple(percentile(sample.floor, percent) for sample in samples_taken)),
         "a synced commit and two round trips",
         target,
         "1,000 members, each note a mark",

@@ -77,10 +77,10 @@ def _mark(server: Server, waiting: list[Reader], turns: Turns, writer: LoadConne
 
 def _requests(asking: list[LoadConnection], count: int) -> None:
     for first in range(0, count, len(asking)):
-        some = asking[: count - first]
-        for connection in some:
+        connections = asking[: count - first]
+        for connection in connections:
             connection.socket.sendall(get("/"))
-        for connection in some:
+        for connection in connections:
             connection.wait()
 
 

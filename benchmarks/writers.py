@@ -45,18 +45,21 @@ class Writers:
 
     def first_notes(self) -> list[list[bytes]]:
         """Return the script of one connection with a note of each, many a request."""
-        each = min(AT_FIRST, len(self))
-        return self.scripts(1, -(-len(self) // each), each)
+        notes_each = min(AT_FIRST, len(self))
+        return self.scripts(1, -(-len(self) // notes_each), notes_each)
 
-    def check(self, answered: LoadResult, database: str) -> None:
+    def check(self, load_result: LoadResult, database: str) -> None:
         """Raise `WrongResult` unless each note was accepted and stored, and marks follow."""
-        self._accepted += answered.accepted
-        if set(answered.statuses) != {OK}:
-            raise WrongResult(f"unexpected statuses: {dict(answered.statuses)}")
-        stored = offsets_stored(database, self.stream)
-        if not self.posted == self._accepted == stored:
-            noted = f"{self.posted} notes posted, but {self._accepted} accepted, {stored} stored"
-            raise WrongResult(noted)
+        self._accepted += load_result.accepted
+        if set(load_result.statuses) != {OK}:
+            raise WrongResult(f"unexpected statuses: {dict(load_result.statuses)}")
+        stored_offsets = offsets_stored(database, self.stream)
+        if not self.posted == self._accepted == stored_offsets:
+            problem = (
+                f"{self.posted} notes posted, but {self._accepted} accepted, "
+                f"{stored_offsets} stored"
+            )
+            raise WrongResult(problem)
         if min(self._noted) > 0 and not marks_stored(database, self.stream):
             raise WrongResult("all writers noted, but no mark was made")
 

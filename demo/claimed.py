@@ -30,13 +30,13 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     late = late_of(verdict)
     counts = verdict.wrong, verdict.missed, len(late)
     longest = f"{late[-1] / HOUR_MS:.0f} h" if late else ""
-    called = f"{verdict.called:,} of {verdict.hours:,}"
-    return verdict.name, called, *(f"{each:,}" for each in counts), longest
+    called_text = f"{verdict.called:,} of {verdict.hours:,}"
+    return verdict.name, called_text, *(f"{count:,}" for count in counts), longest
 
 
 def late_of(verdict: Verdict) -> list[int]:
     """Return the delays of hours that were called complete too late."""
-    return [each for each in verdict.late_ms if each]
+    return [delay_ms for delay_ms in verdict.late_ms if delay_ms]
 
 
 def meaning(
@@ -57,7 +57,7 @@ def meaning(
             f"{_moment(others.when['copy'])}. That ended the claim, and readers learn why: "
             f"{others.reason}."
         ),
-        *[f"The query went on, and warned with each commit: {each}" for each in warnings[:1]],
+        *[f"The query went on, and warned with each commit: {warning}" for warning in warnings[:1]],
         (
             f"On {_moment(others.when['accept'])} the owner of the table appended the flights "
             f"that were lost, and vouched for it:\n  {others.command}\n  {others.accepted}"
@@ -74,9 +74,9 @@ def meaning(
 
 
 def figures(verdicts: Sequence[Verdict], others: Others) -> dict[str, Any]:
-    methods = [asdict(each) for each in verdicts]
-    ended = {"why": others.reason, "accepted": others.accepted}
-    return {"methods": methods, "when": others.when, "compactions": others.compactions, **ended}
+    methods = [asdict(verdict) for verdict in verdicts]
+    ending = {"why": others.reason, "accepted": others.accepted}
+    return {"methods": methods, "when": others.when, "compactions": others.compactions, **ending}
 
 
 def _moment(time: int) -> str:

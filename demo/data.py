@@ -74,12 +74,12 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
     rows = rows[rows["month"] <= months]
     if days is not None:
         rows = rows[pd.to_datetime(rows[["year", "month", "day"]]).dt.dayofyear <= days]
-    departed = rows["dep_time"].notna() & rows["dep_delay"].notna()
-    timed = departed & rows["air_time"].notna()
+    departed_rows = rows["dep_time"].notna() & rows["dep_delay"].notna()
+    timed_rows = departed_rows & rows["air_time"].notna()
     return Flights(
-        landed=tuple(sorted(_flights(rows[timed]))),
-        cancelled=int((~departed).sum()),
-        untimed=int((departed & ~timed).sum()),
+        landed=tuple(sorted(_flights(rows[timed_rows]))),
+        cancelled=int((~departed_rows).sum()),
+        untimed=int((departed_rows & ~timed_rows).sum()),
     )
 
 
@@ -89,8 +89,8 @@ def _flights(rows: pd.DataFrame) -> list[Flight]:
     `time_hour` is in UTC, unlike `dep_time`, which also hides the date of a late flight.
     """
     hours = pd.to_datetime(rows["time_hour"], utc=True).dt.tz_localize(None)
-    scheduled = hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS
-    departures = scheduled + (rows["dep_delay"] * MINUTE_MS).astype("int64")
+    scheduled_ms = hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS
+    departures = scheduled_ms + (rows["dep_delay"] * MINUTE_MS).astype("int64")
     landings = departures + (rows["air_time"] * MINUTE_MS).astype("int64")
     columns = (landings, departures, rows["carrier"], rows["origin"])
-    return [Flight(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+    return [Flight(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -63,45 +63,47 @@ def opening(flights: Flights) -> list[str]:
     ]
 
 
-def play(at: Stage) -> Result:
+def play(stage: Stage) -> Result:
     """Fill the table while others write to it, and judge the claims about it."""
-    stops, looks = stops_of(at.flights), list[Look]()
-    others = Others(str(at.out / TABLE), stops, looks)
-    hours = Hours(at.out / TABLE, at.url, stops[: others.overwritten_at])
-    logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
+    stops, looks = stops_of(stage.flights), list[Look]()
+    other_programs = Others(str(stage.out / TABLE), stops, looks)
+    hours = Hours(stage.out / TABLE, stage.url, stops[: other_programs.overwritten_at])
+    logging.getLogger("noted_time.spark").addHandler(handler := BufferingHandler(10 * len(stops)))
     with (
-        start_carriers(at.flights.carriers, at.log, at.url) as carriers,
-        _filling(at, others.location) as query,
+        start_carriers(stage.flights.carriers, stage.log, stage.url) as carriers,
+        _filling(stage, other_programs.location) as query,
     ):
 
         def take(stop: Step) -> Mapping[int, int]:
             ends = carriers.take(stop)
             query.processAllAvailable()
             wait_for_watermark(query, min(stop.notes.values()))
-            others.act()
-            looks.append(look_at(others.location, stop.clock))
+            other_programs.act()
+            looks.append(look_at(other_programs.location, stop.clock))
             hours.act(stop)
             return ends
 
-        done = at.bar("Carriers write, Spark fills the table, others do, too", len(stops))
-        replay(stops, take, on_step=done)
-    found = list(read_looks(others.location, looks))
-    shown = [each.getMessage().replace(others.location, TABLE) for each in kept.buffer]
-    ends = at.flights.window_ends
-    claim = judge(claimed.CLAIM, found, ends, lambda look: look.claim)
-    verdicts = claim, judge(claimed.NEWEST, found, ends, lambda look: look.newest)
+        report_step = stage.bar("Carriers write, Spark fills the table, others do, too", len(stops))
+        replay(stops, take, on_step=report_step)
+    looks_read = list(read_looks(other_programs.location, looks))
+    warnings = [
+        record.getMessage().replace(other_programs.location, TABLE) for record in handler.buffer
+    ]
+    ends = stage.flights.window_ends
+    claim = judge(claimed.CLAIM, looks_read, ends, lambda look: look.claim)
+    verdicts = claim, judge(claimed.NEWEST, looks_read, ends, lambda look: look.newest)
     return Result(
         table=claimed.table(verdicts),
-        meaning=claimed.meaning(verdicts, others, shown, hours),
-        figures=claimed.figures(verdicts, others) | {"answer": hours.answer},
-        broken=tuple(_broken(claim, at.flights, others.location, hours)),
+        meaning=claimed.meaning(verdicts, other_programs, warnings, hours),
+        figures=claimed.figures(verdicts, other_programs) | {"answer": hours.answer},
+        broken=tuple(_broken(claim, stage.flights, other_programs.location, hours)),
     )
 
 
 def look_at(location: str, clock: int) -> Look:
-    found = complete_to(f"delta:{location}")
+    status = complete_to(f"delta:{location}")
     version = DeltaTable(location).version()
-    return Look(clock, version, None if found is None else found.complete_to)
+    return Look(clock, version, None if status is None else status.complete_to)
 
 
 @contextmanager

@@ -37,18 +37,18 @@ def filled(page: str, texts: dict[str, str]) -> str:
     '| `noted_time_lower{stream}` | Last lower |'
     """
 
-    def row(found: re.Match[str]) -> str:
-        name, labels = found.groups()
+    def row(match: re.Match[str]) -> str:
+        name, labels = match.groups()
         text = texts.get(name, "").rstrip(".")
-        return f"| `{name}{labels}` | {text} |" if text else found[0]
+        return f"| `{name}{labels}` | {text} |" if text else match[0]
 
     return ROW.sub(row, page)
 
 
 def main() -> None:
     """Write the page."""
-    shown = Exposition(Metrics().registry, OwnedStreams(), Moment(0, 0, 0))
-    texts = helps(generate_latest(shown).decode())
+    exposition = Exposition(Metrics().registry, OwnedStreams(), Moment(0, 0, 0))
+    texts = helps(generate_latest(exposition).decode())
     PAGE.write_text(filled(PAGE.read_text("utf-8"), texts), "utf-8")
 
 

@@ -62,14 +62,14 @@ def build(target: Path) -> None:
 def import_with_types() -> None:
     """Import the packages, and then what only their annotations name, in circles if need be."""
     packages = [importlib.import_module(package) for package in PACKAGES]
-    named = [getattr(package, name) for package in packages for name in package.__all__]
-    typed: set[str] = set()
-    while fresh := {name for name in sys.modules if is_ours(name)} - typed:
-        imported = {name for name in fresh if import_types(sys.modules[name])}
-        if not imported:
+    public_names = [getattr(package, name) for package in packages for name in package.__all__]
+    typed_modules: set[str] = set()
+    while fresh := {name for name in sys.modules if is_ours(name)} - typed_modules:
+        imported_modules = {name for name in fresh if import_types(sys.modules[name])}
+        if not imported_modules:
             raise ImportError(f"what annotations name is not there: {sorted(fresh)}")
-        typed |= imported
-    for public in named:
+        typed_modules |= imported_modules
+    for public in public_names:
         if isinstance(public, type) and issubclass(public, tuple):
             # the constructor of a named tuple does not know the module that its annotations are of
             public.__new__.__annotations__ = typing.get_type_hints(public)
@@ -110,7 +110,7 @@ def import_types(module: ModuleType) -> bool:
 
 def loaded_from_elsewhere(page: str) -> list[str]:
     """Return the addresses that a browser would fetch to show the page; links are none."""
-    return ["".join(found) for found in LOADS.findall(page)]
+    return ["".join(address) for address in LOADS.findall(page)]
 
 
 def main(arguments: list[str]) -> int:

@@ -92,8 +92,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Make the archives that let Java start faster, if several processes run tests."""
-    several = session.config.getoption("numprocesses", None)
-    with make_in_background() if several else nullcontext():
+    has_several = session.config.getoption("numprocesses", None)
+    with make_in_background() if has_several else nullcontext():
         return (yield)
 
 
@@ -213,8 +213,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
     from tools.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
 
-    own = [str(java.interceptor_jar())] if kafka.is_installed() and java.compiler() else []
-    jars = ",".join([*kafka.connector(), *tables.connectors(), *own])
+    own_jars = [str(java.interceptor_jar())] if kafka.is_installed() and java.compiler() else []
+    jars = ",".join([*kafka.connector(), *tables.connectors(), *own_jars])
     of_tables = tables.settings(tmp_path_factory.mktemp("tables"))
     with quick_python() as python:
         session = start_spark({"spark.jars": jars, **ROOMY, **of_tables}, python)

@@ -46,11 +46,11 @@ def gather(root: Path, pages: Path) -> None:
     for page in list(pages.rglob("*.md")):
         beside = (root / page.relative_to(pages)).parent
         for link in LINKED.findall(page.read_text("utf-8")):
-            linked = (beside / unquote(link)).resolve()
-            copied = pages / linked.relative_to(root)
-            if linked.is_file() and not copied.exists():
-                copied.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(linked, copied)
+            linked_file = (beside / unquote(link)).resolve()
+            copied_file = pages / linked_file.relative_to(root)
+            if linked_file.is_file() and not copied_file.exists():
+                copied_file.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(linked_file, copied_file)
 
 
 def add_python(pages: Path) -> None:
@@ -75,7 +75,7 @@ def link_runbooks(alerts: Path, public_url: str) -> None:
     site = public_url.rstrip("/")
     rules = alerts.read_text("utf-8")
     alerts.write_text(
-        RUNBOOK.sub(lambda found: f"runbook_url: {site}/{found[1]}.html{found[2]}", rules), "utf-8"
+        RUNBOOK.sub(lambda match: f"runbook_url: {site}/{match[1]}.html{match[2]}", rules), "utf-8"
     )
 
 
@@ -99,9 +99,9 @@ def build(root: Path, target: Path, zensical: Path, public_url: str = "") -> lis
             link_runbooks(pages / "docs" / "reference" / "alerts.yml", public_url)
         shutil.copy(CONFIG, work)
         words = [str(zensical), "build", "--strict", "--config-file", str(work / CONFIG.name)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-        if done.returncode:
-            return [done.stdout + done.stderr]
+        process = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        if process.returncode:
+            return [process.stdout + process.stderr]
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(site, target)
     return faults(target)
@@ -115,15 +115,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--public-url", default="", metavar="URL", help="where alerts.yml is to link the runbooks"
     )
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     zensical = Path(os.environ["NOTED_TIME_DOCS"], "zensical")
-    wrong = build(ROOT, asked.directory, zensical, asked.public_url)
+    wrong = build(ROOT, options.directory, zensical, options.public_url)
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
-    home = (asked.directory / "index.html").resolve()
+    home = (options.directory / "index.html").resolve()
     print(home)
-    if asked.open:
+    if options.open:
         webbrowser.open(home.as_uri())
     return 0
 

@@ -40,7 +40,7 @@ def list_lines() -> Iterator[str]:
         for method, operation in operations.items():
             yield f"## {operation['summary']}\n\n`{method.upper()} {path}`\n"
             _, *rest = re.split(r"\.\s", operation["description"], maxsplit=1)  # after the summary
-            yield from (f"{each}\n" for each in rest)
+            yield from (f"{line}\n" for line in rest)
             yield from list_parameters(operation.get("parameters", []))
             body = operation.get("requestBody", {}).get("content", {}).get(JSON)
             if body:
@@ -55,15 +55,17 @@ def list_lines() -> Iterator[str]:
 
 
 def list_parameters(parameters: list[Schema]) -> Iterator[str]:
-    named = {each["name"]: each["schema"] | each for each in parameters}
-    yield from list_rows("parameter", named)
+    parameters_by_name = {
+        parameter["name"]: parameter["schema"] | parameter for parameter in parameters
+    }
+    yield from list_rows("parameter", parameters_by_name)
 
 
-def list_rows(head: str, named: Mapping[str, Schema]) -> Iterator[str]:
+def list_rows(head: str, schemas: Mapping[str, Schema]) -> Iterator[str]:
     """Yield a table of the schemas, if there are any."""
-    if named:
+    if schemas:
         yield f"| {head} | type | meaning |\n|---|---|---|"
-        for name, schema in named.items():
+        for name, schema in schemas.items():
             meaning = " ".join(schema.get("description", "").split()).replace("|", r"\|")
             yield f"| `{name}` | {link(schema.get('schema', schema))} | {meaning} |"
         yield ""

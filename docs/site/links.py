@@ -23,17 +23,21 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Record what a tag names."""
-        given = {name: value or "" for name, value in attrs}
-        self.anchors |= {given[each] for each in ("id", "name") if each in given}
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {
+            attributes[attribute] for attribute in ("id", "name") if attribute in attributes
+        }
         if tag != "meta":
-            self.links |= {given[each] for each in ("href", "src") if each in given}
+            self.links |= {
+                attributes[attribute] for attribute in ("href", "src") if attribute in attributes
+            }
 
 
 def faults(site: Path) -> list[str]:
     """Return a sentence for each link that leads nowhere, and for each address to load from."""
     texts = {path.resolve(): path.read_text("utf-8") for path in site.rglob("*.html")}
     pages = {path: Page(text) for path, text in texts.items() if path.name != ABSOLUTE}
-    found = [
+    faults_found = [
         f"{path.relative_to(site.resolve())} links to {link}, {fault}"
         for path, page in pages.items()
         for link in page.links
@@ -41,8 +45,8 @@ def faults(site: Path) -> list[str]:
     ]
     for path in (*texts, *site.resolve().rglob("*.css")):
         loads = reference.loaded_from_elsewhere(path.read_text("utf-8"))
-        found += [f"{path.relative_to(site.resolve())} loads {address}" for address in loads]
-    return sorted(found)
+        faults_found += [f"{path.relative_to(site.resolve())} loads {address}" for address in loads]
+    return sorted(faults_found)
 
 
 def fault_of(link: str, path: Path, pages: dict[Path, Page]) -> str:

@@ -19,7 +19,7 @@ def post_notes(controller: ServeProcess, first: int, *, until: int) -> tuple[lis
 
     With the last time sent. Any answer but 200 must be a problem that asks to try again.
     """
-    acknowledged: list[int] = []
+    acknowledged_times: list[int] = []
     deadline = time.monotonic() + 60
     noted = first
     while time.monotonic() < deadline:
@@ -27,13 +27,13 @@ def post_notes(controller: ServeProcess, first: int, *, until: int) -> tuple[lis
         answer = controller.ask("POST", "/streams/s/notes", {"notes": [note]})
         if answer.status_code == 200:
             assert answer.json()["results"][0]["status"] == "accepted"
-            acknowledged.append(noted)
+            acknowledged_times.append(noted)
         else:
             assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
             assert answer.headers["retry-after"] == "1"
             time.sleep(0.05)
         if answer.status_code == until:
-            return acknowledged, noted
+            return acknowledged_times, noted
         noted += 1
     raise AssertionError(f"no answer {until} within a minute")
 
@@ -53,14 +53,17 @@ def test_controller_reports_and_survives_database_errors(
         controller.kill()
         levels = {line["level"] for line in controller.log() if line["event"] == "commit_failed"}
 
-    acknowledged = [*before, *during, *after]
+    acknowledged_times = [*before, *during, *after]
     store = SqliteStore(tmp_path / "noted-time.db")
     stream_id = store.streams()[0].id
     times = [member.times for member in store.members(stream_id)]
-    marks = [(each.mark.seq, each.mark.lower) for each in store.marks(stream_id, "default")]
+    marks = [
+        (appended_mark.mark.seq, appended_mark.mark.lower)
+        for appended_mark in store.marks(stream_id, "default")
+    ]
     store.close()
-    assert (alive, levels, times) == (200, {"error"}, [{"default": acknowledged[-1]}])
-    assert marks == list(enumerate(acknowledged, start=1))
+    assert (alive, levels, times) == (200, {"error"}, [{"default": acknowledged_times[-1]}])
+    assert marks == list(enumerate(acknowledged_times, start=1))
 
 
 def delete_log(file: Path) -> None:
@@ -92,18 +95,20 @@ def test_controller_without_its_files_acknowledges_no_note(
     """
     with ServeProcess(tmp_path).ready() as controller:
         controller.create("s")
-        acknowledged = [post_notes(controller, time, until=200)[0][0] for time in range(1, 50)]
+        acknowledged_times = [
+            post_notes(controller, time, until=200)[0][0] for time in range(1, 50)
+        ]
         act(tmp_path / "noted-time.db")
         during, _ = post_notes(controller, 50, until=503)
-        again, _ = post_notes(controller, 51, until=503)
+        times_again, _ = post_notes(controller, 51, until=503)
         ready, healthy = (HTTP.get(f"{controller.url}/{path}") for path in ("readyz", "healthz"))
         controller.kill()
-        logged = [line["error"] for line in controller.log() if says in line.get("error", "")]
+        errors = [line["error"] for line in controller.log() if says in line.get("error", "")]
     with ServeProcess(tmp_path).ready() as controller:
         times = controller.writers("s")["a"]["times"]
 
-    assert (during, again, times) == ([], [], {"default": acknowledged[-1]})
+    assert (during, times_again, times) == ([], [], {"default": acknowledged_times[-1]})
     assert (ready.status_code, "restart the controller" in ready.text) == (503, True)
-    assert (says in ready.text, logged != []) == (True, True)
+    assert (says in ready.text, errors != []) == (True, True)
     is_saved = "acknowledged notes were saved in the database file" in healthy.text
     assert (healthy.status_code, is_saved) == health

@@ -19,18 +19,20 @@ DATABASE = "noted-time.db"
 
 def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None:
     """Help, errors and the first steps show `./run noted-time` in a clone."""
-    typed = "./run noted-time"
+    program = "./run noted-time"
     words = [sys.executable, "-m", "noted_time_cli", "demo-stream", "--help"]
-    helped = subprocess.check_output(words, env=environment(NOTED_TIME_PROGRAM=typed), text=True)
-    served = ServeProcess(tmp_path, is_forked=False, NOTED_TIME_PROGRAM=typed)
+    help_text = subprocess.check_output(
+        words, env=environment(NOTED_TIME_PROGRAM=program), text=True
+    )
+    served = ServeProcess(tmp_path, is_forked=False, NOTED_TIME_PROGRAM=program)
     with served.ready() as controller:
         page = httpx.get(controller.url).text
-        asked = ("explain", "x", "--url", controller.url)
-        refused = run_command(*asked, cwd=tmp_path, NOTED_TIME_PROGRAM=typed)
+        words_of_question = ("explain", "x", "--url", controller.url)
+        refusal = run_command(*words_of_question, cwd=tmp_path, NOTED_TIME_PROGRAM=program)
 
-    assert "Try it:  ./run noted-time demo-stream --for 60s" in helped
+    assert "Try it:  ./run noted-time demo-stream --for 60s" in help_text
     assert 'data-program="./run noted-time"' in page
-    assert refused.stderr == (
+    assert refusal.stderr == (
         "noted-time: there is no stream 'x': `./run noted-time stream list` lists the streams\n"
     )
 
@@ -40,14 +42,14 @@ def test_serve_refuses_a_schema_that_no_migration_knows(tmp_path: Path) -> None:
     migrate(f"sqlite:///{tmp_path / DATABASE}")
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
         connection.execute("UPDATE noted_time_version SET version_num = '0000'")
-    refused = run_command("serve", cwd=tmp_path)
+    refusal = run_command("serve", cwd=tmp_path)
 
     says = (
         "noted-time: the schema of sqlite:///noted-time.db is at 0000, of a version before the "
         "first release, and cannot be migrated: start the noted-time that created it, or name an "
         "empty database"
     )
-    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
+    assert (refusal.returncode, refusal.stderr.splitlines()[-1]) == (1, says)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +66,11 @@ def test_serve_refuses_a_schema_that_no_migration_knows(tmp_path: Path) -> None:
 def test_bad_database_url_is_explained(tmp_path: Path, status: int, url: str, says: str) -> None:
     """The output is a sentence, without a traceback or a password."""
     (tmp_path / "notes.csv").write_text("writer,time")
-    refused = run_command("serve", "--database", url, cwd=tmp_path)
+    refusal = run_command("serve", "--database", url, cwd=tmp_path)
 
-    output = refused.stdout + refused.stderr
-    found = (refused.returncode, says in output, "Traceback" in output, "secret" in output)
-    assert found == (status, True, False, False)
+    output = refusal.stdout + refusal.stderr
+    findings = (refusal.returncode, says in output, "Traceback" in output, "secret" in output)
+    assert findings == (status, True, False, False)
 
 
 def test_a_second_controller_is_refused(tmp_path: Path) -> None:
@@ -122,9 +124,9 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_refused_serve_leaves_no_file(tmp_path: Path, words: str, status: int) -> None:
-    refused = run_command("serve", "--port", "0", *words.split(), cwd=tmp_path)
+    refusal = run_command("serve", "--port", "0", *words.split(), cwd=tmp_path)
 
-    assert (refused.returncode, list(tmp_path.iterdir())) == (status, []), refused.stderr
+    assert (refusal.returncode, list(tmp_path.iterdir())) == (status, []), refusal.stderr
 
 
 @pytest.mark.parametrize(
@@ -140,30 +142,32 @@ def test_refused_database_gets_no_files_beside_it(tmp_path: Path, statement: str
     migrate(f"sqlite:///{tmp_path / DATABASE}")
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
         connection.execute(statement)
-    refused = run_command("serve", "--port", "0", cwd=tmp_path)
+    refusal = run_command("serve", "--port", "0", cwd=tmp_path)
 
-    assert (refused.returncode, list(tmp_path.iterdir())) == (1, [tmp_path / DATABASE])
+    assert (refusal.returncode, list(tmp_path.iterdir())) == (1, [tmp_path / DATABASE])
 
 
 def test_network_address_without_token_names_both_commands(tmp_path: Path) -> None:
     """There is no database yet that could have a token."""
-    refused = run_command("serve", "--host=0.0.0.0", "--port=0", cwd=tmp_path)
-    commands = re.findall("`noted-time (.*?)`", refused.stderr)
-    ended = [run_command(*each.split(), cwd=tmp_path).returncode for each in commands]
+    refusal = run_command("serve", "--host=0.0.0.0", "--port=0", cwd=tmp_path)
+    commands = re.findall("`noted-time (.*?)`", refusal.stderr)
+    statuses = [run_command(*command.split(), cwd=tmp_path).returncode for command in commands]
 
-    assert [each.split()[0] for each in commands] == ["migrate", "token"]
-    assert ended == [0, 0]
+    assert [command.split()[0] for command in commands] == ["migrate", "token"]
+    assert statuses == [0, 0]
 
 
 def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
     """The script that `--install-completion` writes calls `noted-time`."""
     script = run_command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
-    asked = {"COMP_WORDS": "noted-time stream ", "COMP_CWORD": "2"}
-    printed = run_command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
+    completion_variables = {"COMP_WORDS": "noted-time stream ", "COMP_CWORD": "2"}
+    output = run_command(
+        cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **completion_variables
+    ).stdout
 
     completes_it = script.rstrip().endswith(" noted-time")
     assert completes_it
-    assert printed.split() == ["list", "create", "set", "show", "log", "delete"]
+    assert output.split() == ["list", "create", "set", "show", "log", "delete"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
@@ -173,19 +177,22 @@ def test_a_terminal_gets_tables_and_questions(tmp_path: Path) -> None:
         httpx.put(f"{controller.url}/v1/streams/flights")
         noted_time = [sys.executable, "-m", "noted_time", "stream"]
         variables = environment(NOTED_TIME_URL=controller.url)
-        shown = run_on_terminal([*noted_time, "list"], variables, cwd=tmp_path)
+        list_result = run_on_terminal([*noted_time, "list"], variables, cwd=tmp_path)
         delete = [*noted_time, "delete", "flights"]
-        kept = run_on_terminal(delete, variables, cwd=tmp_path, typed="n\n")
-        deleted = run_on_terminal(delete, variables, cwd=tmp_path, typed="y\n")
+        kept_result = run_on_terminal(delete, variables, cwd=tmp_path, typed_text="n\n")
+        deleted_result = run_on_terminal(delete, variables, cwd=tmp_path, typed_text="y\n")
 
     question = "Remove flights with 0 writers and 0 marks, for good? [y/N]"
-    found = [question in said for _, said in (kept, deleted)]
-    assert (found, [status for status, _ in (shown, kept, deleted)]) == ([True, True], [0, 1, 0])
-    assert ("flights   default" in shown[1], "─" in shown[1], "\t" in shown[1]) == (
-        True,
-        True,
-        False,
+    are_asked = [question in output for _, output in (kept_result, deleted_result)]
+    assert (are_asked, [status for status, _ in (list_result, kept_result, deleted_result)]) == (
+        [True, True],
+        [0, 1, 0],
     )
+    assert (
+        "flights   default" in list_result[1],
+        "─" in list_result[1],
+        "\t" in list_result[1],
+    ) == (True, True, False)
 
 
 def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
@@ -205,5 +212,5 @@ def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
     events = [line["event"] for line in lines if {"timestamp", "level"} <= line.keys()]
     assert events == ["starting", "started", "serving", "stream_changed", "audit", "stopped"]
     path = f"sqlite:///{tmp_path / DATABASE}"
-    begun = [(line["database"], line["created"]) for line in (first, lines[0])]
-    assert begun == [(path, True), (path, False)]
+    databases = [(line["database"], line["created"]) for line in (first, lines[0])]
+    assert databases == [(path, True), (path, False)]

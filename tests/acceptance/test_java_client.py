@@ -17,6 +17,6 @@ def test_the_default_client_of_java_notes(tmp_path: Path) -> None:
     program = str(Path(__file__).parent / "java" / "Main.java")
     with ServeProcess(tmp_path).ready() as controller:
         words = ["java", program, controller.url]
-        printed = subprocess.check_output(words, text=True, timeout=PATIENCE_S)
+        output = subprocess.check_output(words, text=True, timeout=PATIENCE_S)
 
-    assert printed.splitlines() == ["HTTP_1_1 201", *["HTTP_1_1 200"] * 5]
+    assert output.splitlines() == ["HTTP_1_1 201", *["HTTP_1_1 200"] * 5]

@@ -28,11 +28,11 @@ def test_downtime_counts_toward_no_writer_timeout(tmp_path: Path) -> None:
     started_ms = time.time_ns() // 1_000_000
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s/marks"
-        found = httpx.get(url, params={"wait_ms": 30_000}, timeout=PATIENCE_S).json()["marks"]
+        marks = httpx.get(url, params={"wait_ms": 30_000}, timeout=PATIENCE_S).json()["marks"]
 
     left_ms = before[0]["times_out_in_ms"]
-    assert [(mark["lower"], mark["excluded"]) for mark in found] == [(5, ["silent"])]
-    assert found[0]["written_at"] - started_ms >= left_ms - 200
+    assert [(mark["lower"], mark["excluded"]) for mark in marks] == [(5, ["silent"])]
+    assert marks[0]["written_at"] - started_ms >= left_ms - 200
 
 
 POLL_MS = 30_000
@@ -44,11 +44,11 @@ async def wait_for_notes(
     client: httpx.AsyncClient, url: str, count: int
 ) -> list[asyncio.Task[httpx.Response]]:
     """Post notes while no commit ends; return once all of them wait for theirs."""
-    asked: list[asyncio.Task[httpx.Response]] = []
+    requests: list[asyncio.Task[httpx.Response]] = []
 
     def note() -> None:
-        body = {"notes": [{"writer": f"w{len(asked)}"}]}
-        asked.append(asyncio.create_task(client.post(f"{url}/notes", json=body)))
+        body = {"notes": [{"writer": f"w{len(requests)}"}]}
+        requests.append(asyncio.create_task(client.post(f"{url}/notes", json=body)))
 
     async def waiting() -> float:
         text = (await client.get(httpx.URL(url).join("/metrics"))).text
@@ -57,13 +57,13 @@ async def wait_for_notes(
     while not await waiting():  # the first are in the commit that does not end
         note()
         await asyncio.sleep(0.5)
-    committing = len(asked) - 1
-    while len(asked) < count:
+    committing = len(requests) - 1
+    while len(requests) < count:
         note()
     async with asyncio.timeout(PATIENCE_S):
         while await waiting() < count - committing:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.05)
-    return asked
+    return requests
 
 
 async def test_sigterm_answers_requests_in_flight(tmp_path: Path) -> None:
@@ -78,19 +78,19 @@ async def test_sigterm_answers_requests_in_flight(tmp_path: Path) -> None:
             ]
             with closing(sqlite3.connect(tmp_path / "noted-time.db", timeout=10)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                noted = await wait_for_notes(client, url, 20)
+                requests = await wait_for_notes(client, url, 20)
                 controller.process.send_signal(signal.SIGTERM)
                 await asyncio.gather(*polls)
-                early = [each.done() for each in noted]
+                early = [request.done() for request in requests]
                 other.rollback()
-            answers = await asyncio.gather(*noted)
+            answers = await asyncio.gather(*requests)
             status, took_s = await asyncio.to_thread(controller.stop)
 
     store = SqliteStore(tmp_path / "noted-time.db")
-    kept = [member.writer for member in store.members(store.streams()[0].id)]
+    writers = [member.writer for member in store.members(store.streams()[0].id)]
     store.close()
-    found = ([answer.status_code for answer in answers], kept)
-    assert found == ([200] * 20, sorted(f"w{i}" for i in range(20)))
+    statuses_and_writers = ([answer.status_code for answer in answers], writers)
+    assert statuses_and_writers == ([200] * 20, sorted(f"w{i}" for i in range(20)))
     assert [poll.result().json()["marks"] for poll in polls] == [[]] * 5
     assert (early, status, took_s < POLL_MS / 1000) == ([False] * 20, 0, True)
 
@@ -106,5 +106,5 @@ def test_many_signals_end_the_controller_as_one_does(tmp_path: Path, first: sign
             time.sleep(0.001)
 
         events = [line["event"] for line in controller.log()]
-    found = (controller.process.returncode, events)
-    assert found == (0, ["starting", "started", "serving", "stopped"])
+    code_and_events = (controller.process.returncode, events)
+    assert code_and_events == (0, ["starting", "started", "serving", "stopped"])

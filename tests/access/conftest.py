@@ -37,6 +37,6 @@ def tokens(request: pytest.FixtureRequest) -> Iterator[Tokens]:
         yield MemoryTokens()
         return
     url = request.getfixturevalue("database" if request.param == "sqlite" else "postgres_url")
-    opened = open_tokens(url)
-    yield opened
-    opened.close()
+    opened_tokens = open_tokens(url)
+    yield opened_tokens
+    opened_tokens.close()

@@ -32,24 +32,34 @@ ASKING = [(method, path) for method, path in list_calls() if path not in OPEN_PA
 @pytest.mark.parametrize(("method", "path"), ASKING)
 async def test_every_call_needs_a_token(method: str, path: str) -> None:
     """Missing, malformed, unknown, expired and revoked tokens get the same answer."""
-    guarded = Guarded()
-    expired, revoked = guarded.token("admin", lifetime_ms=1), guarded.token("admin")
-    guarded.revoke(revoked)
-    guarded.now += 1
-    async with serve_gate(guarded.gate) as door:
-        shown = (None, "x", "nt_0123456789ab_" + 43 * "s", f"{revoked}x", expired, revoked)
-        answers = [await door.answer(method, path, token) for token in shown]
+    guarded_gate = Guarded()
+    expired_token, revoked_token = (
+        guarded_gate.token("admin", lifetime_ms=1),
+        guarded_gate.token("admin"),
+    )
+    guarded_gate.revoke(revoked_token)
+    guarded_gate.now += 1
+    async with serve_gate(guarded_gate.gate) as door:
+        shown_tokens = (
+            None,
+            "x",
+            "nt_0123456789ab_" + 43 * "s",
+            f"{revoked_token}x",
+            expired_token,
+            revoked_token,
+        )
+        answers = [await door.answer(method, path, token) for token in shown_tokens]
 
-    told = {(a.status_code, a.headers["www-authenticate"], a.text) for a in answers}
-    assert [each[:2] for each in told] == [(401, "Bearer")]
+    answers_given = {(a.status_code, a.headers["www-authenticate"], a.text) for a in answers}
+    assert [answer[:2] for answer in answers_given] == [(401, "Bearer")]
 
 
 @pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PAGE_PATHS))
 async def test_health_calls_and_pages_need_no_token(path: str) -> None:
     """Process supervisors need no token, and the pages are not secret."""
-    guarded = Guarded()
-    guarded.token("admin")
-    async with serve_gate(guarded.gate) as door:
+    guarded_gate = Guarded()
+    guarded_gate.token("admin")
+    async with serve_gate(guarded_gate.gate) as door:
         assert await door.call("GET", path) == (200, "")
 
 
@@ -64,13 +74,15 @@ GIVEN = {
 @pytest.mark.parametrize("scope", GIVEN)
 async def test_token_has_exactly_the_rights_of_its_scope(scope: str) -> None:
     """The right is checked before the body."""
-    guarded = Guarded()
-    token = guarded.token(scope)
-    async with serve_gate(guarded.gate) as door:
-        refused = {call for call in ASKING if (await door.answer(*call, token)).status_code == 403}
+    guarded_gate = Guarded()
+    token = guarded_gate.token(scope)
+    async with serve_gate(guarded_gate.gate) as door:
+        refused_calls = {
+            call for call in ASKING if (await door.answer(*call, token)).status_code == 403
+        }
 
     lacking = {call for call in ASKING if find_need(*call).right not in GIVEN[scope]}
-    assert refused == lacking
+    assert refused_calls == lacking
 
 
 async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
@@ -78,14 +90,14 @@ async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
 
     The controller's own line of a change has the label and the id as well.
     """
-    guarded = Guarded()
+    guarded_gate = Guarded()
     admin, carrier, reader = tokens = [
-        guarded.token("admin", label="ops, Kim"),
-        guarded.token("write", streams=["s"], writers=["UA"], label="carrier"),
-        guarded.token("read"),
+        guarded_gate.token("admin", label="ops, Kim"),
+        guarded_gate.token("write", streams=["s"], writers=["UA"], label="carrier"),
+        guarded_gate.token("read"),
     ]
     stranger = "nt_0123456789ab_" + 43 * "s"
-    async with serve_gate(guarded.gate) as door:
+    async with serve_gate(guarded_gate.gate) as door:
         with capture_logs() as logs:
             await door.call("PUT", S, admin, {"writer_timeout_ms": 7})
             await door.call("POST", f"{S}/notes", carrier, {"notes": [{"writer": "DL"}]})
@@ -96,35 +108,44 @@ async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
 
     ids = [token.split("_")[1] for token in tokens]
     names = ("outcome", "who", "label", "what", "stream", "remote")
-    found = [tuple(each[name] for name in names) for each in logs if each["event"] == "audit"]
-    here = ("s", "127.0.0.1")
-    assert found == [
-        (200, ids[0], "ops, Kim", f"PUT {S}", *here),
-        ("forbidden", ids[1], "carrier", "note for DL", *here),
-        ("forbidden", ids[2], "", f"DELETE {S}", *here),
-        ("unauthenticated", "", "", f"POST {S}/notes", *here),
-        ("foreign_origin", "", "", f"PUT {S}", *here),
+    audit_lines = [
+        tuple(log_line[name] for name in names) for log_line in logs if log_line["event"] == "audit"
     ]
-    changed = [each["by"] for each in logs if each["event"] == "stream_changed"]
-    assert changed == [f"ops, Kim ({ids[0]})"]
+    place = ("s", "127.0.0.1")
+    assert audit_lines == [
+        (200, ids[0], "ops, Kim", f"PUT {S}", *place),
+        ("forbidden", ids[1], "carrier", "note for DL", *place),
+        ("forbidden", ids[2], "", f"DELETE {S}", *place),
+        ("unauthenticated", "", "", f"POST {S}/notes", *place),
+        ("foreign_origin", "", "", f"PUT {S}", *place),
+    ]
+    changers = [log_line["by"] for log_line in logs if log_line["event"] == "stream_changed"]
+    assert changers == [f"ops, Kim ({ids[0]})"]
     secrets = [token.split("_", 2)[2] for token in (*tokens, stranger)]
-    assert [each for each in secrets if each in repr(logs)] == []
+    assert [secret for secret in secrets if secret in repr(logs)] == []
 
 
 async def test_token_is_required_once_the_first_is_created() -> None:
     """From then on the OpenAPI document has a bearer scheme for all calls but the open ones."""
-    guarded = Guarded()
-    async with serve_gate(guarded.gate) as door:
+    guarded_gate = Guarded()
+    async with serve_gate(guarded_gate.gate) as door:
         before = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
-        guarded.token("read")
+        guarded_gate.token("read")
         after = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
 
-    told = [(answer, document["security"]) for answer, document in (before, after)]
+    answers_and_security = [(answer, document["security"]) for answer, document in (before, after)]
     document = after[1]
     scheme = document["components"]["securitySchemes"]["token"]
-    calls = ((path, call) for path, of in document["paths"].items() for call in of.values())
+    calls = (
+        (path, call)
+        for path, calls_of_path in document["paths"].items()
+        for call in calls_of_path.values()
+    )
     is_open = {path for path, call in calls if call.get("security") == []}
-    assert told == [((200, ""), [{"token": []}, {}]), ((401, "unauthenticated"), [{"token": []}])]
+    assert answers_and_security == [
+        ((200, ""), [{"token": []}, {}]),
+        ((401, "unauthenticated"), [{"token": []}]),
+    ]
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     assert is_open == {"/healthz", "/readyz"}
 
@@ -156,15 +177,15 @@ def test_only_operators_changes_need_the_right_to_administer() -> None:
 def test_an_unknown_call_needs_the_right_to_administer(method: str, parts: list[str]) -> None:
     """A bent path needs at least the right of the call that it may reach."""
     path = "/" + "/".join(parts)
-    known = {("POST", "notes"): "write", ("GET", "marks"): "read", ("GET", ""): "read"}
-    below = parts[3] if len(parts) > 3 else ""
+    rights = {("POST", "notes"): "write", ("GET", "marks"): "read", ("GET", ""): "read"}
+    subpath = parts[3] if len(parts) > 3 else ""
     is_call = parts[:2] == ["v1", "streams"] and 2 < len(parts) < 5 and parts[2] != ""
-    expected = known.get((method, below), "administer") if is_call else "administer"
+    expected = rights.get((method, subpath), "administer") if is_call else "administer"
     if (method, path) == ("GET", "/v1/streams"):
         expected = "a token"
     if path == "/":
         expected = "nothing"
-    if is_call and len(parts) == 4 and below == "":
+    if is_call and len(parts) == 4 and subpath == "":
         expected = "administer" if method != "GET" else "read"
 
     assert find_need(method, path).right == expected
@@ -172,17 +193,17 @@ def test_an_unknown_call_needs_the_right_to_administer(method: str, parts: list[
 
 async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
     """A stranger cannot forge log lines: there is one short line of ASCII, without the query."""
-    counted = refused_calls.labels("unauthenticated")
-    before = counted._value.get()
-    guarded = Guarded()
-    guarded.token("admin")
-    async with serve_gate(guarded.gate) as door:
+    refusal_counter = refused_calls.labels("unauthenticated")
+    before = refusal_counter._value.get()
+    guarded_gate = Guarded()
+    guarded_gate.token("admin")
+    async with serve_gate(guarded_gate.gate) as door:
         with capture_logs() as logs:
             await door.call("GET", "/v1/streams/a%0a%1b[2J\u00e4" + 500 * "x" + "?token=secret")
 
     (line,) = logs
     text = line["what"] + line["stream"]
-    assert (line["log_level"], counted._value.get() - before) == ("debug", 1)
+    assert (line["log_level"], refusal_counter._value.get() - before) == ("debug", 1)
     assert text.isascii()
     assert text.isprintable()
     assert len(text) < 700
@@ -190,9 +211,9 @@ async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
 
 
 async def test_two_headers_count_as_no_token() -> None:
-    guarded = Guarded()
-    token = guarded.token("admin")
-    async with serve_gate(guarded.gate) as door:
+    guarded_gate = Guarded()
+    token = guarded_gate.token("admin")
+    async with serve_gate(guarded_gate.gate) as door:
         headers = [("authorization", f"Bearer {token}")] * 2
         answer = await door.client.get(S, headers=headers)
 

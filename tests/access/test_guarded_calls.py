@@ -34,8 +34,8 @@ class GuardedCalls(Calls):
         if verb == "token":
             words, _, bounds = rest.partition(" {")
             name, *scopes = words.split()
-            given = json.loads("{" + bounds) if bounds else {}
-            self.tokens[name] = self.guarded.token(*scopes, **given)
+            options = json.loads("{" + bounds) if bounds else {}
+            self.tokens[name] = self.guarded.token(*scopes, **options)
         elif verb == "as":
             self.call.client.headers["authorization"] = f"Bearer {self.tokens[rest]}"
         elif verb == "from":

@@ -39,8 +39,8 @@ NOTES = {"notes": [{"writer": "UA"}]}
 
 def create_token(directory: Path, *options: str) -> str:
     """Make a token on the command line, and its database before the first one."""
-    migrated = run_command("migrate", cwd=directory)
-    assert migrated.returncode == 0, migrated.stderr
+    process = run_command("migrate", cwd=directory)
+    assert process.returncode == 0, process.stderr
     made = run_command("token", "create", *options, cwd=directory)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
@@ -49,38 +49,38 @@ def create_token(directory: Path, *options: str) -> str:
 @pytest.mark.acceptance
 def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> None:
     """The command writes to the database; the controller still accepts the other token."""
-    gone, stays = (create_token(tmp_path, "--scope", "admin") for _ in range(2))
+    revoked_token, stays = (create_token(tmp_path, "--scope", "admin") for _ in range(2))
     with ServeProcess(tmp_path).ready() as controller:
-        by_gone, by_other = (Calls(controller.url, token) for token in (gone, stays))
-        before = [each.ask("PUT", "/streams/s").status_code for each in (by_gone, by_other)]
-        revoked = run_command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
+        by_gone, by_other = (Calls(controller.url, token) for token in (revoked_token, stays))
+        before = [calls.ask("PUT", "/streams/s").status_code for calls in (by_gone, by_other)]
+        process = run_command("token", "revoke", revoked_token.split("_")[1], cwd=tmp_path)
         wait_until(lambda: by_gone.ask("GET", "/streams/s").status_code == 401)
         after = by_other.ask("GET", "/streams/s").status_code
-    assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
+    assert (before, process.returncode, after) == ([201, 200], 0, 200)
 
 
 @pytest.mark.acceptance
 def test_tls_flags_serve_https_only(tmp_path: Path) -> None:
     """Plain HTTP gets no answer."""
-    trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
+    context = ssl.create_default_context(cafile=str(CERTIFICATE))
     with ServeProcess(tmp_path, *TLS).ready() as controller:
-        with httpx.Client(base_url=controller.url, verify=trusted) as client:
-            made = client.put("/v1/streams/s").status_code
-            noted = client.post("/v1/streams/s/notes", json=NOTES).status_code
+        with httpx.Client(base_url=controller.url, verify=context) as client:
+            put_status = client.put("/v1/streams/s").status_code
+            note_status = client.post("/v1/streams/s/notes", json=NOTES).status_code
         with pytest.raises(httpx.HTTPError):
             httpx.get(controller.url.replace("https", "http"))
 
-    assert (controller.url.split(":")[0], made, noted) == ("https", 201, 200)
+    assert (controller.url.split(":")[0], put_status, note_status) == ("https", 201, 200)
 
 
 @pytest.mark.acceptance
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 def test_renewed_certificate_is_loaded_without_restart(tmp_path: Path) -> None:
     """It is loaded with its key; the metric shows when it expires."""
-    cert, key = (Path(shutil.copy(each, tmp_path)) for each in (CERTIFICATE, KEY))
-    new = [tmp_path / "new.pem", tmp_path / "new-key.pem"]
+    cert, key = (Path(shutil.copy(file, tmp_path)) for file in (CERTIFICATE, KEY))
+    new_files = [tmp_path / "new.pem", tmp_path / "new-key.pem"]
     words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
-    words += ["-days", "3", "-out", str(new[0]), "-keyout", str(new[1])]
+    words += ["-days", "3", "-out", str(new_files[0]), "-keyout", str(new_files[1])]
     subprocess.run(words, check=True, capture_output=True)
     with (
         ServeProcess(
@@ -93,13 +93,13 @@ def test_renewed_certificate_is_loaded_without_restart(tmp_path: Path) -> None:
             return samples(client.get("/metrics").text, EXPIRY)[()]
 
         before = expiry()
-        new[0].replace(cert)
+        new_files[0].replace(cert)
         wait_until(lambda: "certificate_not_loaded" in controller.text())
-        new[1].replace(key)
+        new_files[1].replace(key)
         wait_until(lambda: expiry() != before)
         after = expiry()
-        with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as renewed:
-            served = renewed.get(f"https://localhost:{controller.port}/healthz").status_code
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as renewed_client:
+            served = renewed_client.get(f"https://localhost:{controller.port}/healthz").status_code
 
     assert (before > after, 2 < (after - time.time()) / 86_400 < 4, served) == (True, True, 200)
 
@@ -116,9 +116,9 @@ def test_renewed_certificate_is_loaded_without_restart(tmp_path: Path) -> None:
 def test_a_certificate_without_its_key_is_reported(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
-    refused = run_command("serve", *options, cwd=tmp_path)
+    refusal = run_command("serve", *options, cwd=tmp_path)
 
-    assert (refused.returncode, says in refused.stderr) == (1, True)
+    assert (refusal.returncode, says in refusal.stderr) == (1, True)
 
 
 # Addresses of a controller, and their warnings
@@ -137,9 +137,9 @@ def list_warnings(gate: Gate, place: ListenAddress) -> list[str]:
 
 def make_guarded_gate() -> Gate:
     """Return a gate that requires tokens."""
-    guarded = Guarded()
-    guarded.token("admin")
-    return guarded.gate
+    guarded_gate = Guarded()
+    guarded_gate.token("admin")
+    return guarded_gate.gate
 
 
 @pytest.mark.parametrize(
@@ -231,14 +231,18 @@ def test_client_sends_its_token_or_the_environments(
 ) -> None:
     """Every request has it; without both, no request has a token."""
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
-    given, without, within = Answers(), Answers(), Answers()
-    act(given, TOKEN)
+    given_answers, without, within = Answers(), Answers(), Answers()
+    act(given_answers, TOKEN)
     act(without)
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, TOKEN)
     act(within)
 
-    shown = {f"Bearer {TOKEN}"}
-    assert [each.shown for each in (given, without, within)] == [shown, {None}, shown]
+    shown_headers = {f"Bearer {TOKEN}"}
+    assert [answers.shown for answers in (given_answers, without, within)] == [
+        shown_headers,
+        {None},
+        shown_headers,
+    ]
 
 
 def test_client_repr_has_no_token() -> None:
@@ -248,8 +252,8 @@ def test_client_repr_has_no_token() -> None:
         ReaderClient(URL, "s", token=TOKEN, transport=Answers()) as reader,
     ):
         transports = [writer._transport, reader._transport]
-        https = [each.http for every in transports for each in every._lines._lines]
+        https = [line.http for every in transports for line in every._lines._lines]
         parts = [writer, reader, *transports, *https]
-        shown = [repr(part) for part in (*parts, *(http.headers for http in https))]
+        texts = [repr(part) for part in (*parts, *(http.headers for http in https))]
 
-        assert [each for each in shown if TOKEN in each] == []
+        assert [text for text in texts if TOKEN in text] == []

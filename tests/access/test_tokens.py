@@ -33,9 +33,9 @@ def build_header(token: str) -> bytes:
 
 
 def test_valid_token_is_found_with_its_grant(tokens: Tokens) -> None:
-    guarded = Guarded(tokens)
-    token = guarded.token("read", streams=["s"])
-    holder = guarded.cache.holder(build_header(token))
+    guarded_gate = Guarded(tokens)
+    token = guarded_gate.token("read", streams=["s"])
+    holder = guarded_gate.cache.holder(build_header(token))
 
     assert holder is not None
     assert (holder.token_id, holder.grant) == (token.split("_")[1], Grant.of(["read"], ["s"]))
@@ -46,62 +46,70 @@ def test_token_secret_has_256_bits_and_only_its_hash_is_stored() -> None:
     token, record = mint(READ, label="", now_ms=NOW, lifetime_ms=None)
     _, _, secret = token.split("_", 2)
 
-    kept = (record.digest, secret in repr(record))
-    assert (len(secret) * 6 >= 256, kept) == (True, (sha256(secret.encode()).hexdigest(), False))
+    digest_and_visibility = (record.digest, secret in repr(record))
+    assert (len(secret) * 6 >= 256, digest_and_visibility) == (
+        True,
+        (sha256(secret.encode()).hexdigest(), False),
+    )
 
 
 def test_tokens_have_unique_ids_and_secrets() -> None:
-    made = [mint(READ, label="", now_ms=NOW, lifetime_ms=None) for _ in range(100)]
+    minted_tokens = [mint(READ, label="", now_ms=NOW, lifetime_ms=None) for _ in range(100)]
 
-    assert (len({token for token, _ in made}), len({r.id for _, r in made})) == (100, 100)
+    assert (len({token for token, _ in minted_tokens}), len({r.id for _, r in minted_tokens})) == (
+        100,
+        100,
+    )
 
 
 def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """`hmac.compare_digest` runs even for an unknown id."""
-    compared: list[tuple[object, object]] = []
+    compared_pairs: list[tuple[object, object]] = []
     compare_digest = hmac.compare_digest
 
-    def compare(shown: str, kept: str) -> bool:
-        compared.append((shown, kept))
-        return compare_digest(shown, kept)
+    def compare(shown_digest: str, kept_digest: str) -> bool:
+        compared_pairs.append((shown_digest, kept_digest))
+        return compare_digest(shown_digest, kept_digest)
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
-    guarded = Guarded()
-    token = guarded.token("read")
-    for shown in (token, "nt_0123456789ab_" + 43 * "x"):
-        guarded.cache.holder(build_header(shown))
+    guarded_gate = Guarded()
+    token = guarded_gate.token("read")
+    for shown_token in (token, "nt_0123456789ab_" + 43 * "x"):
+        guarded_gate.cache.holder(build_header(shown_token))
 
-    assert [len(str(each)) for pair in compared for each in pair] == [64, 64, 64, 64]
+    assert [len(str(digest)) for pair in compared_pairs for digest in pair] == [64, 64, 64, 64]
 
 
 def test_expired_token_is_refused() -> None:
     """This holds for cached headers, too."""
-    guarded = Guarded()
-    token = guarded.token("read", lifetime_ms=1000)
-    guarded.now += 999
-    before = guarded.cache.holder(build_header(token))
-    guarded.now += 1
+    guarded_gate = Guarded()
+    token = guarded_gate.token("read", lifetime_ms=1000)
+    guarded_gate.now += 999
+    before = guarded_gate.cache.holder(build_header(token))
+    guarded_gate.now += 1
 
-    assert (before is None, guarded.cache.holder(build_header(token))) == (False, None)
+    assert (before is None, guarded_gate.cache.holder(build_header(token))) == (False, None)
 
 
 def test_revoked_token_is_refused(tokens: Tokens) -> None:
     """This holds from the next refresh on, for cached headers, too."""
-    guarded = Guarded(tokens)
-    revoked, other = guarded.token("read"), guarded.token("read")
-    before = guarded.cache.holder(build_header(revoked))
-    guarded.revoke(revoked)
+    guarded_gate = Guarded(tokens)
+    revoked_token, other = guarded_gate.token("read"), guarded_gate.token("read")
+    before = guarded_gate.cache.holder(build_header(revoked_token))
+    guarded_gate.revoke(revoked_token)
 
-    after = [guarded.cache.holder(build_header(each)) is None for each in (revoked, other)]
+    after = [
+        guarded_gate.cache.holder(build_header(token)) is None for token in (revoked_token, other)
+    ]
     assert (before is None, after) == (False, [True, False])
 
 
 def test_tokens_stay_required_after_the_last_is_revoked() -> None:
-    guarded = Guarded()
-    before = guarded.gate.is_token_required()
-    guarded.revoke(guarded.token("admin"))
+    guarded_gate = Guarded()
+    before = guarded_gate.gate.is_token_required()
+    guarded_gate.revoke(guarded_gate.token("admin"))
 
-    assert (before, guarded.gate.is_token_required()) == (False, True)
+    assert (before, guarded_gate.gate.is_token_required()) == (False, True)
 
 
 def test_required_token_refuses_all_until_one_is_created() -> None:
@@ -113,38 +121,38 @@ def test_required_token_refuses_all_until_one_is_created() -> None:
 
 def test_token_refresh_reads_no_rows_without_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two counts show changes."""
-    guarded = Guarded()
-    guarded.token("read")
-    monkeypatch.delattr(type(guarded.tokens), "all")
-    guarded.cache.refresh()
+    guarded_gate = Guarded()
+    guarded_gate.token("read")
+    monkeypatch.delattr(type(guarded_gate.tokens), "all")
+    guarded_gate.cache.refresh()
 
-    assert guarded.gate.is_token_required()
+    assert guarded_gate.gate.is_token_required()
 
 
 def test_spellings_of_a_header_are_cached_within_a_limit() -> None:
     """Letters may be of either case, and any number of spaces may follow."""
-    guarded = Guarded()
-    token = guarded.token("read").encode()
-    letters = product(*((each, each.upper()) for each in "bearer"))
+    guarded_gate = Guarded()
+    token = guarded_gate.token("read").encode()
+    letters = product(*((letter, letter.upper()) for letter in "bearer"))
     spellings = ["".join(word).encode() + n * b" " for word in letters for n in range(1, 180)]
-    holders = [guarded.cache.holder(spelling + token) for spelling in spellings]
+    holders = [guarded_gate.cache.holder(spelling + token) for spelling in spellings]
 
     assert len(spellings) > MOST_SPELLINGS
     assert None not in holders
-    assert len(guarded.cache._known.holders) <= MOST_SPELLINGS
+    assert len(guarded_gate.cache._known.holders) <= MOST_SPELLINGS
 
 
 def test_a_header_much_longer_than_a_token_counts_as_no_token() -> None:
     """It is not cached, so the cache stays small."""
-    guarded = Guarded()
-    token = guarded.token("read").encode()
+    guarded_gate = Guarded()
+    token = guarded_gate.token("read").encode()
     holders = [
-        guarded.cache.holder(b"Bearer".ljust(length - len(token)) + token)
+        guarded_gate.cache.holder(b"Bearer".ljust(length - len(token)) + token)
         for length in (LONGEST_HEADER, LONGEST_HEADER + 1, 60_000)
     ]
 
     assert [holder is not None for holder in holders] == [True, False, False]
-    assert max(map(len, guarded.cache._known.holders)) == LONGEST_HEADER
+    assert max(map(len, guarded_gate.cache._known.holders)) == LONGEST_HEADER
 
 
 GUARDED = Guarded()
@@ -173,8 +181,8 @@ def test_no_other_header_is_accepted(header: bytes) -> None:
     """No header raises, or is taken for the token."""
     holder = GUARDED.cache.holder(header)
 
-    same = header.lower().startswith(b"bearer ") and header.split()[1:] == [TOKEN.encode()]
-    assert (holder is not None) <= (same and not header.endswith(b"\n"))
+    is_same = header.lower().startswith(b"bearer ") and header.split()[1:] == [TOKEN.encode()]
+    assert (holder is not None) <= (is_same and not header.endswith(b"\n"))
 
 
 # Grants
@@ -196,10 +204,10 @@ def test_pattern_matches_like_its_regular_expression(pattern: str, name: str) ->
 def test_pattern_of_many_stars_is_matched_fast() -> None:
     """No pattern makes the controller search for long."""
     pattern = Patterns(("*a" * 124 + "b",))
-    begun = time.process_time()
-    matched = pattern.match("a" * 249)
+    begin_s = time.process_time()
+    is_match = pattern.match("a" * 249)
 
-    assert (matched, time.process_time() - begun < 0.1) == (False, True)
+    assert (is_match, time.process_time() - begin_s < 0.1) == (False, True)
 
 
 @pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a/b", "a b", "ä", "a\n", "a" * 250])
@@ -277,10 +285,17 @@ def test_token_id_is_unique(tokens: Tokens) -> None:
 def test_a_token_is_revoked_once(tokens: Tokens) -> None:
     """The row and the first moment stay."""
     tokens.add(FIRST)
-    done = [tokens.revoke(FIRST.id, 11), tokens.revoke(FIRST.id, 12), tokens.revoke("none", 13)]
+    revocations = [
+        tokens.revoke(FIRST.id, 11),
+        tokens.revoke(FIRST.id, 12),
+        tokens.revoke("none", 13),
+    ]
 
-    kept = (tokens.all(), tokens.counts())
-    assert (done, kept) == ([True, False, False], ([replace(FIRST, revoked_at=11)], (1, 1)))
+    tokens_and_counts = (tokens.all(), tokens.counts())
+    assert (revocations, tokens_and_counts) == (
+        [True, False, False],
+        ([replace(FIRST, revoked_at=11)], (1, 1)),
+    )
 
 
 def test_tokens_are_read_by_another_process(database: str) -> None:
@@ -294,9 +309,9 @@ def test_tokens_are_read_by_another_process(database: str) -> None:
 
 def test_a_database_without_the_table_is_reported(database: str) -> None:
     """The error is the same as for a database that does not answer."""
-    with closing(open_tokens(database)) as opened:
+    with closing(open_tokens(database)) as opened_tokens:
         with closing(sqlite3.connect(parse_file(database))) as connection:
             connection.execute("DROP TABLE noted_time_token")
 
         with pytest.raises(StoreUnavailable, match="no such table"):
-            opened.counts()
+            opened_tokens.counts()

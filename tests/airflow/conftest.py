@@ -35,9 +35,9 @@ def adapt_dag(
         given: name,
         "timeout=timedelta(hours=6)": "timeout=timedelta(hours=6), poke_interval=1",
     }
-    for printed, here in {**always, **changes}.items():
-        assert printed in dag
-        dag = dag.replace(printed, here)
+    for page_text, local_text in {**always, **changes}.items():
+        assert page_text in dag
+        dag = dag.replace(page_text, local_text)
     assert len(SCHEDULE.findall(dag)) == 1
     return dag if is_scheduled else SCHEDULE.sub("schedule=None,", dag)
 
@@ -78,8 +78,8 @@ def idle_airflow(
     changes = {stream: 'dataset="built"', "/srv/shop": "/", '"dbt run': '"echo dbt run'}
     (idle_airflow.dags / "built.py").write_text(adapt_dag("orders_built", "built", changes))
     changes = {stream: 'dataset="repaired"'} | THREE_HOURS
-    repaired = adapt_dag("orders_hourly", "repaired", changes, is_scheduled=True)
-    (idle_airflow.dags / "repaired.py").write_text(repaired)
+    repaired_dag = adapt_dag("orders_hourly", "repaired", changes, is_scheduled=True)
+    (idle_airflow.dags / "repaired.py").write_text(repaired_dag)
     return idle_airflow
 
 

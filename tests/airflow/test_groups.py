@@ -18,7 +18,7 @@ SETTINGS = SimpleNamespace(conn_id="kafka_eu", extra='{"client.id": "sensor"}')
 
 async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:
     """The topic has another name than the stream. Each sentence says how far the group has read."""
-    topic, address, seen = "read-by-a-group", (served.url, None), []
+    topic, address, results = "read-by-a-group", (served.url, None), []
     broker.create(topic, 1)
     broker.send(topic, [(0, str(n), TEN) for n in range(2)])
     served.make("sold", expected_writers=["oslo"], mark_interval_ms=0)
@@ -34,24 +34,26 @@ async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served
     for offset in (0, 1, 2):
         if offset:
             await asyncio.to_thread(broker.commit, "loader", topic, {0: offset})
-        seen.append(
+        results.append(
             await watch(condition, address, SETTINGS, timeout_s=0, wait_log=WaitLog(print, print))
         )
 
     unknown = "group 'loader' has committed no offset: correct the name, or have it commit after it"
     so_far = "the offsets reach the mark of 2013-01-01T09:00:00Z"
-    by = "by 1 writer, all that are expected"
+    vouched_by = "by 1 writer, all that are expected"
     began = "began count as read, because Kafka does not keep where it began"
     remark = f"records before group 'loader' {began}"
-    done = f"sold is complete to 2013-01-01T10:00:00Z, read by group 'loader', {by}; {remark}"
-    found = {"complete_to": TEN, "seq": 2, "cut": {"0": 2}}
-    assert seen == [
+    sentence = (
+        f"sold is complete to 2013-01-01T10:00:00Z, read by group 'loader', {vouched_by}; {remark}"
+    )
+    position_found = {"complete_to": TEN, "seq": 2, "cut": {"0": 2}}
+    assert results == [
         PollResult("timed out", f"{unknown} has written"),
         PollResult(
             "timed out",
             f"sold is not known to be complete to 2013-01-01T10:00:00Z: {so_far}; {remark}",
         ),
-        PollResult("complete", done, found=found),
+        PollResult("complete", sentence, found=position_found),
     ]
 
 

@@ -135,16 +135,18 @@ def test_connection_can_be_tested(
 ) -> None:
     """Airflow's page has a button for this call."""
     port = controller.port
-    given = {"connection_id": "tried", "conn_type": "noted_time", "port": port}
-    tested = airflow.call("POST", "/connections/test", given | {"host": host.format(port=port)})
+    connection = {"connection_id": "tried", "conn_type": "noted_time", "port": port}
+    answer = airflow.call(
+        "POST", "/connections/test", connection | {"host": host.format(port=port)}
+    )
 
-    assert f"{tested['status']} {tested['message']}".startswith(says.format(port=port))
+    assert f"{answer['status']} {answer['message']}".startswith(says.format(port=port))
 
 
 def test_airflow_lists_the_provider(airflow: Airflow) -> None:
-    listed = airflow.call("GET", "/providers?limit=100")["providers"]
+    providers = airflow.call("GET", "/providers?limit=100")["providers"]
 
-    assert "airflow-provider-noted-time" in {each["package_name"] for each in listed}
+    assert "airflow-provider-noted-time" in {provider["package_name"] for provider in providers}
 
 
 def test_dags_test_runs_the_dag_in_one_process(dags_test_output: str) -> None:
@@ -173,13 +175,13 @@ def test_late_hours_are_repaired(airflow: Airflow, controller: Served, tmp_path:
     first = [f"2013-01-01T{hour}:00:00Z success 1" for hour in ("08", "09", "10")]
     assert eventually(partial(airflow.list_tries, "repaired", "load"), first)
     for hours in range(4):
-        at = TEN - hours * HOUR_MS + 60_000
-        report = {"rows": 1, "min_time": at, "max_time": at}
+        time = TEN - hours * HOUR_MS + 60_000
+        report = {"rows": 1, "min_time": time, "max_time": time}
         controller.post("repaired", {"writer": "oslo", "late_rows": report})
     script = f"cd {tmp_path}\n{LOAD}{REPAIR}".replace("orders_hourly", "repaired")
     airflow.run("sh", "-c", script.replace("orders ", "repaired "), NOTED_TIME_URL=controller.url)
 
-    again = [f"2013-01-01T{hour}:00:00Z success 2" for hour in ("08", "09", "10")]
-    repaired = ["2013-01-01T07:00:00Z success 1", *again]
-    assert eventually(partial(airflow.list_tries, "repaired", "load"), repaired)
+    repeated_tries = [f"2013-01-01T{hour}:00:00Z success 2" for hour in ("08", "09", "10")]
+    repaired_tries = ["2013-01-01T07:00:00Z success 1", *repeated_tries]
+    assert eventually(partial(airflow.list_tries, "repaired", "load"), repaired_tries)
     assert (tmp_path / "repaired-to.txt").exists()

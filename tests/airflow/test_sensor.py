@@ -62,9 +62,9 @@ def results(tmp_path: Path) -> list[object]:
     """Return the outcome of each case, with sensors that are deferrable by Airflow's option."""
     python = find_programs("airflow") / "python"
     install(tmp_path / "installed")
-    done = subprocess.run(
+    process = subprocess.run(
         [str(python), "-c", PROGRAM],
-        input=json.dumps([given for given, _ in GIVEN]),
+        input=json.dumps([description for description, _ in GIVEN]),
         env={
             "AIRFLOW_HOME": str(tmp_path),
             "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
@@ -75,7 +75,7 @@ def results(tmp_path: Path) -> list[object]:
         text=True,
         check=True,
     )
-    return list(json.loads(done.stdout.splitlines()[-1]))
+    return list(json.loads(process.stdout.splitlines()[-1]))
 
 
 def test_sensor_takes_any_time_form_and_refuses_bad_arguments(results: list[object]) -> None:

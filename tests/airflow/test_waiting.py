@@ -103,8 +103,8 @@ def poll_by_each_policy(
     condition: Condition, look: Callable[[Condition], PollResult]
 ) -> tuple[str, list[PollResult]]:
     """Poll once by each policy, and return the outcomes of fail, wait, warn and accept."""
-    found = [look(replace(condition, missing=each)) for each in get_args(WhileMissing)]
-    return " ".join("warned" if each.is_warning else each.status for each in found), found
+    results = [look(replace(condition, missing=policy)) for policy in get_args(WhileMissing)]
+    return " ".join("warned" if result.is_warning else result.status for result in results), results
 
 
 @pytest.fixture
@@ -125,10 +125,10 @@ def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
     shop.note("lima", TEN, position={"0": 9})
 
     by_both = COMPLETE.format(shop.name) + "by 2 writers, all that are expected"
-    found = {"complete_to": TEN, "seq": 2, "cut": {"0": 9, "1": 8}}
+    position_found = {"complete_to": TEN, "seq": 2, "cut": {"0": 9, "1": 8}}
     assert (before, shop.look()) == (
         PollResult("waiting", BEHIND.format(shop.name)),
-        PollResult("complete", by_both, found=found),
+        PollResult("complete", by_both, found=position_found),
     )
 
 
@@ -148,15 +148,17 @@ def test_missing_writer_counts_as_the_policy_says(
 ) -> None:
     """The sentence names the writer. The sensor does not wait for an unknown writer."""
     shop.pass_lima()
-    seen, found = poll_by_each_policy(shop.condition(**condition), shop.look)
+    statuses, results = poll_by_each_policy(shop.condition(**condition), shop.look)
 
     without = WITHOUT.format(shop.name)
-    named = without
+    named_without = without
     if also.startswith(LIMA_LACKS):
-        named = without.replace(f", not by {AWAY}", "")  # as the end of the sentence names it
-    says = named + also.format("noted-time", shop.name)
-    assert seen == verdicts
-    sentences = [re.sub(r" \d+s ago", " 0s ago", each.sentence) for each in found]
+        named_without = without.replace(
+            f", not by {AWAY}", ""
+        )  # as the end of the sentence names it
+    says = named_without + also.format("noted-time", shop.name)
+    assert statuses == verdicts
+    sentences = [re.sub(r" \d+s ago", " 0s ago", result.sentence) for result in results]
     assert sentences == [says, says, says, without]
 
 
@@ -165,8 +167,8 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
 
     Lima may have late rows then, so each policy warns.
     """
-    read = {0: 7, 1: 4}
-    group = StreamDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read)})
+    read_offsets = {0: 7, 1: 4}
+    group = StreamDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read_offsets)})
 
     def look(condition: Condition) -> PollResult:
         try:
@@ -179,15 +181,15 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
 
     with closing(Transport(shop.served.url)) as transport:
         shop.pass_lima()
-        seen = [poll_again()]
-        read[1] = 5
-        seen.append(poll_again())
+        statuses = [poll_again()]
+        read_offsets[1] = 5
+        statuses.append(poll_again())
         shop.note_both(TEN + 1, position={"1": 6})
-        seen.append(poll_again())
-        read[1] = 6
-        seen.append(poll_again())
+        statuses.append(poll_again())
+        read_offsets[1] = 6
+        statuses.append(poll_again())
 
-    assert seen == [
+    assert statuses == [
         "failed waiting waiting waiting",
         LACKS,
         "waiting waiting warned warned",
@@ -208,10 +210,10 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
     ],
 )
 def test_dataset_is_refused_at_once(condition: Json, says: str) -> None:
-    given: Json = {"dataset": "sold", "complete_to": TEN} | condition
-    found = poll(Condition(**given))
+    fields: Json = {"dataset": "sold", "complete_to": TEN} | condition
+    result = poll(Condition(**fields))
 
-    assert (found.status, found.sentence[: len(says)]) == ("failed", says)
+    assert (result.status, result.sentence[: len(says)]) == ("failed", says)
 
 
 @pytest.mark.parametrize(
@@ -230,21 +232,21 @@ def test_later_table_version_may_have_the_writer_again(
     condition, versions = Condition(dataset=orders.url, complete_to=TEN), []
 
     def poll_again() -> str:
-        seen, found = poll_by_each_policy(
-            condition, lambda each: poll(each, (shop.served.url, None))
+        statuses, results = poll_by_each_policy(
+            condition, lambda condition_asked: poll(condition_asked, (shop.served.url, None))
         )
-        versions.append([each.found["version"] for each in found if each.found])
-        return seen
+        versions.append([result.found["version"] for result in results if result.found])
+        return statuses
 
     claim(TEN, 0, "lima")
     shop.pass_lima()
-    seen = [poll_again()]
+    statuses = [poll_again()]
     shop.note_both(TEN + 1)
-    seen.append(poll_again())
+    statuses.append(poll_again())
     claim(TEN + 1, 1)
-    seen.append(poll_again())
+    statuses.append(poll_again())
 
-    assert (seen, versions) == (verdicts, [[0, 0], [0, 0], [1, 1, 1, 0]])
+    assert (statuses, versions) == (verdicts, [[0, 0], [0, 0], [1, 1, 1, 0]])
 
 
 def test_table_needs_a_connection_to_require_writers(tmp_path: Path) -> None:
@@ -252,10 +254,14 @@ def test_table_needs_a_connection_to_require_writers(tmp_path: Path) -> None:
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, stream="sold")
     condition = Condition(dataset=orders.url, complete_to=TEN)
-    seen, found = poll_by_each_policy(condition, lambda each: poll(each, None))
+    statuses, results = poll_by_each_policy(
+        condition, lambda condition_asked: poll(condition_asked, None)
+    )
 
-    assert seen == "failed failed warned complete"
-    assert "as no controller was asked: name one (--url, noted_time_conn_id=)" in found[0].sentence
+    assert statuses == "failed failed warned complete"
+    assert (
+        "as no controller was asked: name one (--url, noted_time_conn_id=)" in results[0].sentence
+    )
 
 
 async def watch_stream(
@@ -278,47 +284,51 @@ async def test_unreachable_controller_is_a_warning_again_and_again(
     reasons: list[str] = []
     warnings: list[str] = []
     shop.served.stop()
-    polled = poll(shop.condition(), (shop.served.url, None))
+    first_result = poll(shop.condition(), (shop.served.url, None))
     sensor = asyncio.create_task(watch_stream(shop, reasons, warnings))
     await wait_until_async(lambda: len(warnings) > 1)
     await asyncio.to_thread(shop.served.start)
     await asyncio.to_thread(shop.note_both, TEN)
-    found = await sensor
+    last_result = await sensor
 
-    assert (polled.status, polled.is_warning, found.status) == ("waiting", True, "complete")
-    assert {each[:15] for each in (polled.sentence, *warnings)} == {"no answer from "}
-    assert not any(each.startswith("no answer") for each in reasons)
+    assert (first_result.status, first_result.is_warning, last_result.status) == (
+        "waiting",
+        True,
+        "complete",
+    )
+    assert {sentence[:15] for sentence in (first_result.sentence, *warnings)} == {"no answer from "}
+    assert not any(reason.startswith("no answer") for reason in reasons)
 
 
 async def test_timeout_says_why_the_sensor_waited(shop: Shop) -> None:
-    found = await watch_stream(shop, [], [], timeout_s=0)
+    result = await watch_stream(shop, [], [], timeout_s=0)
 
-    assert found == PollResult("timed out", BEHIND.format(shop.name))
+    assert result == PollResult("timed out", BEHIND.format(shop.name))
 
 
 async def test_refused_token_ends_the_wait_at_once() -> None:
     """A token in the connection is sent. The remedy is the connection's password."""
-    guarded = Guarded()
-    with Served(gate=guarded.gate) as controller:
-        controller.token = token = guarded.token("admin")
+    guarded_gate = Guarded()
+    with Served(gate=guarded_gate.gate) as controller:
+        controller.token = token = guarded_gate.token("admin")
         controller.create("orders", expected_writers=["w"])
         controller.note("orders", TEN, {})
-        condition, found = Condition(dataset="orders", complete_to=TEN), []
-        for shown in ("", token):
-            address = (controller.url, shown)
-            found.append(await watch(condition, address, timeout_s=PATIENCE_S, wait_log=PRINTING))
+        condition, results = Condition(dataset="orders", complete_to=TEN), []
+        for shown_token in ("", token):
+            address = (controller.url, shown_token)
+            results.append(await watch(condition, address, timeout_s=PATIENCE_S, wait_log=PRINTING))
 
-    assert [each.status for each in found] == ["failed", "complete"]
-    assert found[0].sentence == UNAUTHENTICATED
+    assert [result.status for result in results] == ["failed", "complete"]
+    assert results[0].sentence == UNAUTHENTICATED
 
 
 async def test_missing_library_ends_the_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
     monkeypatch.setattr(waiting, "poll_once", Mock(side_effect=ImportError(says)))
     condition = Condition(dataset="delta:t", complete_to=TEN)
-    found = await watch(condition, None, timeout_s=PATIENCE_S, wait_log=PRINTING)
+    result = await watch(condition, None, timeout_s=PATIENCE_S, wait_log=PRINTING)
 
-    assert found == PollResult("failed", says)
+    assert result == PollResult("failed", says)
 
 
 async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
@@ -328,9 +338,9 @@ async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
     await wait_until_async(lambda: len(shop.served._controller.polls) == len(tasks))
     tasks[0].cancel()
     await asyncio.to_thread(shop.note_both, TEN)
-    found = await asyncio.gather(*tasks[1:])
+    results = await asyncio.gather(*tasks[1:])
 
-    assert ({each.status for each in found}, tasks[0].cancelled()) == ({"complete"}, True)
+    assert ({result.status for result in results}, tasks[0].cancelled()) == ({"complete"}, True)
     await wait_until_async(lambda: not connections)
 
 

@@ -32,10 +32,10 @@ def test_benchmark_stops_when_a_note_is_refused(tmp_path: Path) -> None:
     with controller(database) as server:
         create_stream(server, "s")
         drive(server.port, Writers("s", 4).scripts(1, 8, 1))
-        again = Writers("s", 4)
+        second_writers = Writers("s", 4)
 
         with pytest.raises(WrongResult, match=r"unexpected statuses: .*422"):
-            again.check(drive(server.port, again.scripts(1, 4, 1)), database)
+            second_writers.check(drive(server.port, second_writers.scripts(1, 4, 1)), database)
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,6 @@ def test_page_of_speed_has_the_recorded_figures() -> None:
     text = page.PAGE.read_text()
 
     assert page.fill_page(text, figures) == text
-    assert len([*page.table(figures)]) == 2 + sum(each["target"] is not None for each in figures)
+    assert len([*page.table(figures)]) == 2 + sum(
+        figure["target"] is not None for figure in figures
+    )

@@ -22,11 +22,11 @@ def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking:
         create_stream(taking, "s")
-        answered = drive(taking.port, writers.scripts(connections=1, requests=8, notes=1))
+        answers = drive(taking.port, writers.scripts(connections=1, requests=8, notes=1))
         server.execute("DELETE FROM noted_time_member", database)
 
         with pytest.raises(WrongResult, match="8 notes posted, but 8 accepted, 0 stored"):
-            writers.check(answered, database)
+            writers.check(answers, database)
 
 
 def test_floor_of_batches_merges_all_rows_of_notes(server: Server) -> None:
@@ -38,12 +38,12 @@ def test_floor_of_batches_merges_all_rows_of_notes(server: Server) -> None:
         drive(taking.port, writers.first_notes())
         merge(session, floor_rows(database, "s"))
         merge(session, floor_rows(database, "s"))
-        merged = session.execute(
+        merged_counts = session.execute(
             "SELECT count(*), count(DISTINCT writer), count(DISTINCT stream_id) "
             "FROM noted_time_member"
         ).fetchone()
 
-    assert (merged, offsets_stored(database, "s")) == ((16, 8, 2), 8)
+    assert (merged_counts, offsets_stored(database, "s")) == ((16, 8, 2), 8)
 
 
 def test_single_notes_are_measured(run: Run) -> None:

@@ -36,11 +36,11 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
     """The marks, ledger, changes and late rows stay, and the steps of the clock are reported."""
 
     def list_kept() -> tuple[object, ...]:
-        found = controller.stream("s")
-        marks = [*store.marks(found.id, "default")]
-        ledger = store.ledger(found.id, "default", after=0, limit=9)
-        changes = store.changes(found.id, before=None, limit=9)
-        return marks, ledger, changes, store.load(LateRecord, found.id)
+        stream_state = controller.stream("s")
+        marks = [*store.marks(stream_state.id, "default")]
+        ledger = store.ledger(stream_state.id, "default", after=0, limit=9)
+        changes = store.changes(stream_state.id, before=None, limit=9)
+        return marks, ledger, changes, store.load(LateRecord, stream_state.id)
 
     async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, *(Note("a", lower, {0: 10 * lower}) for lower in range(1, 6)))
@@ -60,8 +60,8 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
                 steps = {(): count}
                 await wait_until_async(lambda: scrape(controller, STEPS_METRIC) == steps)  # noqa: B023
 
-        stepped = [each["by_ms"] for each in logs if each["event"] == "clock_stepped"]
-        assert (list_kept(), stepped) == (before, [400 * DAY_MS, -400 * DAY_MS])
+        steps_ms = [log_line["by_ms"] for log_line in logs if log_line["event"] == "clock_stepped"]
+        assert (list_kept(), steps_ms) == (before, [400 * DAY_MS, -400 * DAY_MS])
 
 
 # Departed writers are forgotten after the writer retention, and nothing else changes
@@ -127,7 +127,7 @@ def play_history(history: list[Step], returning: ReturningWriter, *, forgets: bo
     stream = Aggregator(
         StreamSettings(writer_timeout_ms=10, writer_retention_ms=0, returning_writer=returning)
     )
-    reached = dict.fromkeys("abc", (0, 0))
+    times_and_offsets = dict.fromkeys("abc", (0, 0))
     marks: list[Mark] = []
     now = 0
     for writer, more, further, passes, state in history:
@@ -137,8 +137,8 @@ def play_history(history: list[Step], returning: ReturningWriter, *, forgets: bo
             continue
         if state != "live" and not is_live(stream, writer):
             continue  # a forgotten writer cannot note that it rests
-        time, offset = reached[writer][0] + more, reached[writer][1] + further
-        reached[writer] = time, offset
+        time, offset = times_and_offsets[writer][0] + more, times_and_offsets[writer][1] + further
+        times_and_offsets[writer] = time, offset
         position = {"abc".index(writer): offset, 3: time}
         stream.note(Note(writer, time, position, state=state), now)  # type: ignore[arg-type]
         marks += advance_all(stream, now=now)
@@ -184,21 +184,26 @@ def test_forgotten_writers_change_no_mark(history: list[Step], returning: Return
 
 def test_forgotten_missing_writer_has_one_copy() -> None:
     """The intervals have it, so the roster has none. If it returns, a mark names its return."""
-    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=9, writer_retention_ms=1))
-    kept.note("a", time=5)
-    kept.note("b", time=5)
-    kept.advance()
-    kept.wait(5, expire=False)
-    kept.note("a", time=9)
-    kept.wait(5, expire=True)
-    kept.advance()
-    kept.wait(2, expire=False)
-    kept.forget()
-    roster = kept.stream.aggregator.domains["default"].roster
-    copies = [*roster.missing, *roster.forgotten], [*kept.stream.missing["default"].open_writers]
-    kept.note("b", time=20)
-    kept.note("a", time=20)
-    kept.advance()
+    kept_stream = KeptStream(
+        MemoryStore(), StreamSettings(writer_timeout_ms=9, writer_retention_ms=1)
+    )
+    kept_stream.note("a", time=5)
+    kept_stream.note("b", time=5)
+    kept_stream.advance()
+    kept_stream.wait(5, expire=False)
+    kept_stream.note("a", time=9)
+    kept_stream.wait(5, expire=True)
+    kept_stream.advance()
+    kept_stream.wait(2, expire=False)
+    kept_stream.forget()
+    roster = kept_stream.stream.aggregator.domains["default"].roster
+    copies = (
+        [*roster.missing, *roster.forgotten],
+        [*kept_stream.stream.missing["default"].open_writers],
+    )
+    kept_stream.note("b", time=20)
+    kept_stream.note("a", time=20)
+    kept_stream.advance()
 
     assert copies == ([], ["b"])
     assert roster.named.returned_writers == ("b",)

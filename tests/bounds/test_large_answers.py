@@ -94,20 +94,20 @@ async def test_event_loop_runs_while_an_answer_is_encoded(
 
 async def test_polls_share_one_encoded_mark(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """All polls get the same answer, without a copy of the mark."""
-    built: list[int] = []
+    built_seqs: list[int] = []
     mark = MarkHistory.mark
 
     def count_calls(history: MarkHistory, seq: int) -> Mark:
-        built.append(seq)
+        built_seqs.append(seq)
         return mark(history, seq)
 
     monkeypatch.setattr(MarkHistory, "mark", count_calls)
     polls = [asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000)) for _ in range(20)]
     await wait_until_async(lambda: len(call.controller.polls) == len(polls))
     await call.note({"writer": "a", "time": 5, "position": {"0": 10}})
-    answers = {(await each).text for each in polls}
+    answers = {(await poll).text for poll in polls}
 
-    assert (built, len(answers)) == ([1], 1)
+    assert (built_seqs, len(answers)) == ([1], 1)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def wide_stream() -> Iterator[Served]:
 def test_clients_continue_where_an_answer_ended(wide_stream: Served) -> None:
     """The reader, and the feed of Spark's sources."""
     with ReaderClient(wide_stream.url, "s") as reader:
-        followed = [mark.seq for mark in islice(reader.marks(wait=30), MARKS)]
+        followed_seqs = [mark.seq for mark in islice(reader.marks(wait=30), MARKS)]
     feed = ControllerFeed(wide_stream.url, "s", None)
     feed.begin(Released())
     fed: list[int] = []
@@ -134,4 +134,4 @@ def test_clients_continue_where_an_answer_ended(wide_stream: Served) -> None:
     eventually(count, MARKS)
     feed.close()
 
-    assert followed == fed == list(range(1, MARKS + 1))
+    assert followed_seqs == fed == list(range(1, MARKS + 1))

@@ -36,13 +36,17 @@ async def serve(limits: Limits, store: WatchedMemory | None = None) -> AsyncIter
 async def test_stream_beyond_the_limit_is_refused() -> None:
     """The error has the limit, and existing streams can be changed."""
     async with serve(Limits(streams=2)) as call:
-        made = await call.put("/v1/streams/t")
-        refused = await call.put("/v1/streams/u")
-        changed = await call.put("/v1/streams/t", {"writer_timeout_ms": 7})
+        put_answer = await call.put("/v1/streams/t")
+        refusal = await call.put("/v1/streams/u")
+        change_answer = await call.put("/v1/streams/t", {"writer_timeout_ms": 7})
 
         says = "the limit of 2 streams is reached: remove one, or raise --max-streams"
-        assert problem(refused) == (422, "limit_reached", says)
-        assert (made.status_code, changed.status_code, refused.json()["limit"]) == (201, 200, 2)
+        assert problem(refusal) == (422, "limit_reached", says)
+        assert (put_answer.status_code, change_answer.status_code, refusal.json()["limit"]) == (
+            201,
+            200,
+            2,
+        )
 
 
 async def test_writer_beyond_the_limit_is_refused() -> None:
@@ -51,18 +55,18 @@ async def test_writer_beyond_the_limit_is_refused() -> None:
         notes = (Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7))
         answers = await deliver(call.controller, *notes)
 
-        accepted = [JOINED, *(Accepted(lower) for lower in (None, 4, 6))]
-        assert [*answers[:2], *answers[3:]] == accepted
+        accepted_results = [JOINED, *(Accepted(lower) for lower in (None, 4, 6))]
+        assert [*answers[:2], *answers[3:]] == accepted_results
         assert answers[2] == Refused("too_many_writers", 2)
 
 
 async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
     """The error has the place in the request."""
     wide = {str(segment): 1 for segment in range(SEGMENTS_PER_POSITION + 1)}
-    refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "position": wide}]})
+    refusal = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "position": wide}]})
 
-    status, code, says = problem(refused)
-    assert (status, code, places(refused)) == (422, "invalid_request", ["body.notes.0.position"])
+    status, code, says = problem(refusal)
+    assert (status, code, places(refusal)) == (422, "invalid_request", ["body.notes.0.position"])
     assert str(SEGMENTS_PER_POSITION) in says
 
 
@@ -80,12 +84,12 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
             await wait_until_async(lambda: any(task.done() for task in tasks))
         answers = await asyncio.gather(first, *tasks)
 
-    refused = [answer for answer in answers if answer.status_code == 503]
-    assert len(refused) == (2 if limits.waiting_requests == 3 else 3)
-    assert {(*problem(each)[1:], each.headers["retry-after"]) for each in refused} == {
+    refusals = [answer for answer in answers if answer.status_code == 503]
+    assert len(refusals) == (2 if limits.waiting_requests == 3 else 3)
+    assert {(*problem(refusal)[1:], refusal.headers["retry-after"]) for refusal in refusals} == {
         ("overloaded", f"{what} wait already; try again", "1")
     }
-    assert [a.status_code for a in answers if a not in refused] == [200] * (6 - len(refused))
+    assert [a.status_code for a in answers if a not in refusals] == [200] * (6 - len(refusals))
 
 
 async def test_request_larger_than_the_bound_is_served_alone() -> None:
@@ -101,14 +105,14 @@ async def test_notes_of_held_requests_count_as_waiting() -> None:
     async with serve(Limits(waiting_notes=1)) as call:
         stream, committer = call.controller.stream("s"), call.controller._committer
         stream._parted = PartedMark("default")
-        held = asyncio.create_task(deliver(call.controller, Note("a")))
+        held_request = asyncio.create_task(deliver(call.controller, Note("a")))
         await wait_until_async(lambda: bool(committer._held))
-        refused = await call.post(f"{S}/notes", {"notes": [{"writer": "b"}]})
+        refusal = await call.post(f"{S}/notes", {"notes": [{"writer": "b"}]})
         stream._parted = None
         committer.wake()
 
-        assert problem(refused) == (503, "overloaded", "1 notes wait already; try again")
-        assert await held == [JOINED]
+        assert problem(refusal) == (503, "overloaded", "1 notes wait already; try again")
+        assert await held_request == [JOINED]
 
 
 async def test_long_poll_beyond_the_limit_is_refused() -> None:
@@ -116,14 +120,14 @@ async def test_long_poll_beyond_the_limit_is_refused() -> None:
     async with serve(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
         await wait_until_async(lambda: len(call.controller._notifier) == 1)
-        refused = await call.get(MARKS, wait_ms=20_000)
+        refusal = await call.get(MARKS, wait_ms=20_000)
         at_once = await call.get(MARKS)
         await call.note({"writer": "a", "time": 5})
-        woken = await waits
+        poll_answer = await waits
 
-        assert problem(refused) == (503, "overloaded", "1 long polls wait already; try again")
-        assert refused.headers["retry-after"] == "1"
-        assert (at_once.json()["marks"], len(woken.json()["marks"])) == ([], 1)
+        assert problem(refusal) == (503, "overloaded", "1 long polls wait already; try again")
+        assert refusal.headers["retry-after"] == "1"
+        assert (at_once.json()["marks"], len(poll_answer.json()["marks"])) == ([], 1)
 
 
 async def test_ended_long_poll_frees_its_place() -> None:
@@ -131,7 +135,7 @@ async def test_ended_long_poll_frees_its_place() -> None:
     async with serve(Limits(long_polls=1)) as call:
         polls = [await call.get(MARKS, wait_ms=10) for _ in range(3)]
 
-        assert [each.status_code for each in polls] == [200] * 3
+        assert [poll.status_code for poll in polls] == [200] * 3
 
 
 # An operator gets through where everything is taken
@@ -163,9 +167,12 @@ async def hold_polls(door: Door, token: str | None, count: int) -> AsyncIterator
 
 async def test_admin_gets_a_long_poll_beyond_the_limit() -> None:
     """A token for reading does not, nor does a caller where tokens are off."""
-    guarded = Guarded()
-    reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
-    async with serve_gate(guarded.gate, limits=LIMITS) as door, hold_polls(door, reading, POLLS):
+    guarded_gate = Guarded()
+    reading, admin = (guarded_gate.token(scope) for scope in ("read", "admin"))
+    async with (
+        serve_gate(guarded_gate.gate, limits=LIMITS) as door,
+        hold_polls(door, reading, POLLS),
+    ):
         assert await door.call("GET", POLL, reading) == OVERLOADED
         async with hold_polls(door, admin, 1):
             pass
@@ -175,9 +182,9 @@ async def test_admin_gets_a_long_poll_beyond_the_limit() -> None:
 
 async def test_admin_creates_a_reader_group_beyond_the_limit() -> None:
     """Other readers can still report to existing groups."""
-    guarded = Guarded()
-    reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
-    async with serve_gate(guarded.gate, limits=LIMITS) as door:
+    guarded_gate = Guarded()
+    reading, admin = (guarded_gate.token(scope) for scope in ("read", "admin"))
+    async with serve_gate(guarded_gate.gate, limits=LIMITS) as door:
 
         async def report(token: str, group: str) -> tuple[int, str]:
             path = f"{S}/reader-groups/{group}/readers/r"

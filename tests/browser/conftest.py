@@ -74,23 +74,23 @@ def visiting(
     browser: Browser, laptop: BrowserContext, request: pytest.FixtureRequest
 ) -> Iterator[Visiting]:
     """Pages, which are checked for faults when the test ends."""
-    opened: list[Visit] = []
-    own: list[BrowserContext] = []
+    visits: list[Visit] = []
+    own_contexts: list[BrowserContext] = []
 
     def visit(url: str | None = None, **options: Any) -> Visit:  # noqa: ANN401 - any option
         if options:
             laptop_of_its_own = {"viewport": viewport(LAPTOP), "locale": "en-GB"}
-            own.append(browser.new_context(**laptop_of_its_own | options))
-        context = own[-1] if options else laptop
-        opened.append(Visit(context, url or request.getfixturevalue("story_controller").url))
-        return opened[-1]
+            own_contexts.append(browser.new_context(**laptop_of_its_own | options))
+        context = own_contexts[-1] if options else laptop
+        visits.append(Visit(context, url or request.getfixturevalue("story_controller").url))
+        return visits[-1]
 
     yield visit
-    for each in opened:
+    for each in visits:
         each.page.close()
-    for context in own:
+    for context in own_contexts:
         context.close()
-    for each in opened:
+    for each in visits:
         each.check()
 
 

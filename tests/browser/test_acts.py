@@ -46,12 +46,12 @@ def test_writer_that_noted_meanwhile_needs_a_second_press(
 
 def test_hold_lasts_until_the_shown_time(visit: Visit, seed: Calls, stuck: Stalled) -> None:
     dialog = open_dialog(visit, stuck.name, "Wait longer for lima…").wait_for_dry_run()
-    (shown,) = moments(dialog.dry_run)
+    (shown_time,) = moments(dialog.dry_run)
     dialog.act("Wait longer", WHY)
     expect(dialog.element).to_be_hidden()
 
     until = seed.get(f"{stuck.name}/writers/lima")["suspension_ends_at"]
-    assert abs(until - shown) < MINUTE_MS
+    assert abs(until - shown_time) < MINUTE_MS
 
 
 def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck: Stalled) -> None:

@@ -27,29 +27,35 @@ def read_points(line: Locator) -> list[tuple[float, float]]:
 def find_steps(line: Locator) -> set[float]:
     """Return each x where the line goes straight up or down."""
     return {
-        here[0]
-        for here, there in pairwise(read_points(line))
-        if here[0] == there[0] and here[1] != there[1]
+        point[0]
+        for point, next_point in pairwise(read_points(line))
+        if point[0] == next_point[0] and point[1] != next_point[1]
     }
 
 
 def draw_chart(
-    visit: Visit, *marks: tuple[int, int], to: int, above: int = 0
+    visit: Visit, *marks: tuple[int, int], to: int, upper_distance: int = 0
 ) -> tuple[Locator, Locator]:
     """Show a stream with these marks (moment, time) up to a moment, and return both charts.
 
-    Each upper is `above` the lower.
+    Each upper is `upper_distance` the lower.
     """
 
     def answer_with_marks(route: Route) -> None:
         answer: dict[str, Any] = route.fetch().json()
         points = [
-            {"at": at, "seq": seq, "lower": lower, "upper": lower + above, "lag_ms": at - lower}
+            {
+                "at": time,
+                "seq": seq,
+                "lower": lower,
+                "upper": lower + upper_distance,
+                "lag_ms": time - lower,
+            }
             | {"marks": 1, "upper_is_bound": True, "excluded": [], "excluded_marks": 0}
-            for seq, (at, lower) in enumerate(marks, start=1)
+            for seq, (time, lower) in enumerate(marks, start=1)
         ]
-        shown = {"from_at": marks[0][0], "to_at": to, "points": points, "lower_before": None}
-        route.fulfill(json=answer | shown)
+        shown_fields = {"from_at": marks[0][0], "to_at": to, "points": points, "lower_before": None}
+        route.fulfill(json=answer | shown_fields)
 
     visit.page.unroute_all()
     visit.page.route(re.compile("/v1/.*/history"), answer_with_marks)
@@ -87,7 +93,7 @@ def test_constant_watermark_is_a_line_inside_the_frame(visit: Visit) -> None:
     times, _ = draw_chart(visit, (NOON, NOON - 960 * HOUR_MS), to=NOON + MINUTE_MS)
     heights = {y for _, y in read_points(times.locator("path.lower"))}
     labels = read_labels(times)
-    times, _ = draw_chart(visit, (NOON, NOON), to=NOON + MINUTE_MS, above=HOUR_MS)
+    times, _ = draw_chart(visit, (NOON, NOON), to=NOON + MINUTE_MS, upper_distance=HOUR_MS)
     lower, upper = (times.locator(f"path.{name}").first for name in ("lower", "upper"))
     expect(lower).to_be_attached()
 

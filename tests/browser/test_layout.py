@@ -37,9 +37,9 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
         row.scroll_into_view_if_needed()
 
         assert visit.is_in_sight(row.locator("td").last), table
-        named = row.locator("td.name").bounding_box()
-        assert named, table
-        assert named["width"] > LEAST_WIDTH, table
+        name_box = row.locator("td.name").bounding_box()
+        assert name_box, table
+        assert name_box["width"] > LEAST_WIDTH, table
         wide = visit.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, table
 
@@ -65,15 +65,15 @@ END = 2**63 - 2
 def test_first_and_last_possible_time_are_shown_exactly(visit: Visit, seed: Calls) -> None:
     """The chart's range exceeds int64."""
     seed.make("ends", max_time_ahead_ms=None)
-    for noted in (-END, END):
-        largest = max(noted, 1 - END)
-        seed.post("ends", {"writer": "probe", "time": noted, "max_time": largest, "position": {}})
-        expect(visit.open_stream("ends")).to_contain_text(str(noted))
-        expect(visit.region("Writers")).to_contain_text(str(noted))
+    for time in (-END, END):
+        largest = max(time, 1 - END)
+        seed.post("ends", {"writer": "probe", "time": time, "max_time": largest, "position": {}})
+        expect(visit.open_stream("ends")).to_contain_text(str(time))
+        expect(visit.region("Writers")).to_contain_text(str(time))
 
-    for noted in (END, 1 - END):
+    for time in (END, 1 - END):
         visit.page.locator(".chart").press("ArrowLeft")
-        expect(visit.page.locator(".tip")).to_contain_text(str(noted))
+        expect(visit.page.locator(".tip")).to_contain_text(str(time))
     visit.open()
     expect(visit.rows("Streams").filter(has_text="ends")).to_contain_text(str(END))
 

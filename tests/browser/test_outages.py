@@ -35,10 +35,10 @@ def test_hanging_controller_counts_as_no_answer(visit: Visit, stuck: Stalled) ->
 
 def test_search_ends_with_its_view(visit: Visit, stuck: Stalled) -> None:
     """Who opens a stream soon after the last letter sees all of its writers."""
-    asked: list[str] = []
+    urls: list[str] = []
     visit.open()
     expect(visit.page.get_by_role("searchbox", name="Search streams")).to_be_visible()
-    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.page.on("request", lambda request: urls.append(request.url))
     visit.page.evaluate(
         """name => {
             const box = document.querySelector("input[type=search]");
@@ -51,7 +51,7 @@ def test_search_ends_with_its_view(visit: Visit, stuck: Stalled) -> None:
 
     for _ in range(2):  # the first request, and the next one
         visit.page.wait_for_event("request", lambda request: "/writers?" in request.url)
-    assert [each for each in asked if "search=" in each] == []
+    assert [url for url in urls if "search=" in url] == []
 
 
 def test_answer_of_another_server_is_reported(visit: Visit, stuck: Stalled) -> None:
@@ -97,9 +97,11 @@ def add_markup(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
     """Return the answer with markup behind every text and every name in it."""
     if isinstance(value, dict):
         behind = MARKUP if field in BY_NAME else ""
-        return {f"{name}{behind}": add_markup(each, name) for name, each in value.items()}
+        return {f"{name}{behind}": add_markup(element, name) for name, element in value.items()}
     if isinstance(value, list):
-        return [add_markup(each, "" if isinstance(each, dict) else field) for each in value]
+        return [
+            add_markup(element, "" if isinstance(element, dict) else field) for element in value
+        ]
     return f"{value}{MARKUP}" if isinstance(value, str) and field not in WORDS else value
 
 
@@ -131,14 +133,18 @@ def find_barriers(visit: Visit) -> dict[str, set[str]]:
 
     A phone must scroll in one direction only.
     """
-    found = {}
+    barriers = {}
     for scheme, (width, height) in ALIKE.items():
         visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         visit.page.set_viewport_size({"width": width, "height": height})
-        found[scheme] = visit.serious()
+        barriers[scheme] = visit.serious()
     if visit.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-        found["dark"].add("it scrolls sideways")
-    return {scheme: what for scheme, what in found.items() if what}
+        barriers["dark"].add("it scrolls sideways")
+    return {
+        scheme: barriers_of_scheme
+        for scheme, barriers_of_scheme in barriers.items()
+        if barriers_of_scheme
+    }
 
 
 def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty: Served) -> None:
@@ -148,8 +154,8 @@ def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty:
     steps = visit.region("First steps")
     steps.get_by_role("button", name="Copy").first.click()
 
-    copied = visit.page.evaluate("navigator.clipboard.readText()")
-    assert copied.strip() == steps.locator("code").first.inner_text().strip()
+    copied_text = visit.page.evaluate("navigator.clipboard.readText()")
+    assert copied_text.strip() == steps.locator("code").first.inner_text().strip()
     assert find_barriers(visit) == {}
 
 

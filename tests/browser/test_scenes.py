@@ -97,10 +97,10 @@ class Scene:
         self.served.make(name, **json.loads(settings))
 
     def note(self, stream: str, notes: str) -> None:
-        sent, _, expected = notes.partition(" -> ")
-        body = {"notes": json.loads(f"[{sent}]")}
+        notes_text, _, expected = notes.partition(" -> ")
+        body = {"notes": json.loads(f"[{notes_text}]")}
         results = self.served.ask("POST", f"/streams/{stream}/notes", body).json()["results"]
-        statuses = [each["status"] for each in results]
+        statuses = [result["status"] for result in results]
         assert statuses == (expected.split() or ["accepted"] * len(results)), results
 
     def stall(self, stream: str) -> None:
@@ -113,8 +113,8 @@ class Scene:
         self.served.call("DELETE", f"/{path}")
 
     def get(self, path: str, expected: str) -> None:
-        found = self.served.get(path)
-        assert matches(parse_expected(expected), found), found
+        answer = self.served.get(path)
+        assert matches(parse_expected(expected), answer), answer
 
     def stop(self) -> None:
         self.served.stop()
@@ -197,10 +197,10 @@ class Scene:
 
     def find_cell(self, table: str, row: str, column: str = "") -> Locator:
         """Return the cell of a column, or the whole row."""
-        found = self.visit.rows(table)
+        rows = self.visit.rows(table)
         if row != "*":
-            found = found.nth(int(row) - 1) if row.isdigit() else found.filter(has_text=row)
-        return found.locator(f"[data-label='{column}']") if column else found
+            rows = rows.nth(int(row) - 1) if row.isdigit() else rows.filter(has_text=row)
+        return rows.locator(f"[data-label='{column}']") if column else rows
 
 
 def make_pattern(text: str) -> re.Pattern[str]:
@@ -211,7 +211,7 @@ def make_pattern(text: str) -> re.Pattern[str]:
 def read_act(act: str) -> str:
     """Return an act in one line, with its times as numbers."""
     line = " ".join(act.split()).replace("@now", str(wall_ms() - 1000))
-    return re.sub(r"@(\d[\d:.TZ-]*)", lambda found: str(read_time(found[1])), line)
+    return re.sub(r"@(\d[\d:.TZ-]*)", lambda match: str(read_time(match[1])), line)
 
 
 @pytest.fixture(scope="module")
@@ -230,8 +230,8 @@ def token_controller(tokens: Guarded) -> Iterator[Served]:
 
 def show_scene(acts: list[str], served: Served, tokens: Guarded, visiting: Visiting) -> None:
     """Perform the acts on a controller without a stream."""
-    for each in served.ask("GET", "/streams").json()["streams"]:
-        served.call("DELETE", f"/{each['name']}")
+    for stream in served.ask("GET", "/streams").json()["streams"]:
+        served.call("DELETE", f"/{stream['name']}")
     scene = Scene(served, tokens, visiting, visiting(served.url))
     for act in acts:
         scene.perform(read_act(act))

@@ -24,13 +24,13 @@ def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: C
     why = visit.open_stream("orders")
     expect(why).to_contain_text("lima")
 
-    row_part, shown = visit.rows("Writers").first, why.locator(".said > p")
+    row_part, sentences = visit.rows("Writers").first, why.locator(".said > p")
     expect(row_part).to_contain_text(re.compile("holds back 1h"))
-    expect(shown).to_have_text(
+    expect(sentences).to_have_text(
         [re.compile("orders is held back at"), re.compile("lima has held it back for 1h")]
     )
     assert (row["writer"], without in moments(row_part)) == ("lima", True)
-    assert visit.is_in_sight(row_part, *shown.all())
+    assert visit.is_in_sight(row_part, *sentences.all())
 
 
 def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
@@ -40,9 +40,9 @@ def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) ->
         controller.make("shops", writer_timeout_ms=2 * HOUR_MS)
         controller.post("shops", {"writer": "delhi"}, {"writer": "berlin"})
         for _ in range(3):
-            noted = time.now()
+            noted_at = time.now()
             controller.post(
-                "shops", *({"writer": each, "time": noted} for each in ("delhi", "berlin"))
+                "shops", *({"writer": writer, "time": noted_at} for writer in ("delhi", "berlin"))
             )
             time.passes(HOUR_MS // 2)
         controller.post("shops", {"writer": "berlin", "time": time.now()})

@@ -34,8 +34,8 @@ class Chart:
     helm: Path
 
     def run(self, *words: str) -> HelmResult:
-        done = subprocess.run([self.helm, *words], capture_output=True, text=True, check=False)
-        return HelmResult(done.returncode, done.stdout or done.stderr)
+        process = subprocess.run([self.helm, *words], capture_output=True, text=True, check=False)
+        return HelmResult(process.returncode, process.stdout or process.stderr)
 
     def template(self, *values: str) -> HelmResult:
         """Render the release `noted-time` of the namespace `time`."""
@@ -43,13 +43,13 @@ class Chart:
 
     def objects(self, *values: str) -> list[Object]:
         """Return the objects that Kubernetes would get."""
-        rendered = self.template(*values)
-        assert rendered.status == 0, rendered.text
-        return [each for each in yaml.safe_load_all(rendered.text) if each]
+        result = self.template(*values)
+        assert result.status == 0, result.text
+        return [manifest for manifest in yaml.safe_load_all(result.text) if manifest]
 
 
 def select_kind(objects: list[Object], kind: str) -> list[Object]:
-    return [each for each in objects if each["kind"] == kind]
+    return [manifest for manifest in objects if manifest["kind"] == kind]
 
 
 VOLUME_KINDS = frozenset(
@@ -67,19 +67,19 @@ def find_unrestricted(pod: Object) -> list[str]:
     >>> find_unrestricted({"containers": [{"name": "a"}]})[:2]
     ['a: may escalate its privileges', 'a: keeps capabilities']
     """
-    found = [f"the pod has {field}" for field in HOST_FIELDS if pod.get(field)]
+    faults = [f"the pod has {field}" for field in HOST_FIELDS if pod.get(field)]
     for volume in pod.get("volumes", []):
-        found += [f"the volume {kind}" for kind in volume.keys() - VOLUME_KINDS - {"name"}]
+        faults += [f"the volume {kind}" for kind in volume.keys() - VOLUME_KINDS - {"name"}]
     for container in [*pod.get("initContainers", []), *pod["containers"]]:
-        found += [f"{container['name']}: {fault}" for fault in _find_faults(pod, container)]
-    return found
+        faults += [f"{container['name']}: {fault}" for fault in _find_faults(pod, container)]
+    return faults
 
 
 def _find_faults(pod: Object, container: Object) -> Iterator[str]:
-    own = container.get("securityContext", {})
-    context = pod.get("securityContext", {}) | own
-    capabilities = own.get("capabilities", {})
-    if own.get("allowPrivilegeEscalation") is not False or own.get("privileged"):
+    own_context = container.get("securityContext", {})
+    context = pod.get("securityContext", {}) | own_context
+    capabilities = own_context.get("capabilities", {})
+    if own_context.get("allowPrivilegeEscalation") is not False or own_context.get("privileged"):
         yield "may escalate its privileges"
     if capabilities.get("drop") != ["ALL"] or capabilities.get("add"):
         yield "keeps capabilities"
@@ -93,8 +93,8 @@ def _find_faults(pod: Object, container: Object) -> Iterator[str]:
 
 def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
     """Yield the labels and the specification of each pod."""
-    for each in objects:
-        if template := each.get("spec", {}).get("template"):
+    for manifest in objects:
+        if template := manifest.get("spec", {}).get("template"):
             yield template["metadata"]["labels"], template["spec"]
 
 
@@ -107,6 +107,8 @@ def parse_command(words: list[str], variables: Iterable[str]) -> str:
     while hasattr(group, "commands"):
         name, *words = words
         group = group.commands[name]
-    known = {each.envvar for each in group.params}
-    assert {each for each in variables if each.startswith("NOTED_TIME_")} <= known
+    known_variables = {parameter.envvar for parameter in group.params}
+    assert {
+        variable for variable in variables if variable.startswith("NOTED_TIME_")
+    } <= known_variables
     return str(group.make_context(group.name, words).info_name)

@@ -39,9 +39,9 @@ EACH = pytest.mark.parametrize("values", [SMALL, ALL], ids=["small", "all"])
 @EACH
 def test_lint_finds_no_fault(chart: Chart, values: tuple[str, ...]) -> None:
     """A warning is a fault, too."""
-    done = chart.run("lint", "--strict", "--quiet", str(CHART), *values)
+    result = chart.run("lint", "--strict", "--quiet", str(CHART), *values)
 
-    assert done.status == 0, done.text
+    assert result.status == 0, result.text
 
 
 @pytest.mark.parametrize(
@@ -64,22 +64,24 @@ def test_chart_renders_the_reviewed_objects(
 def check_with_kubernetes(programs: Path, directory: Path, objects: list[Object]) -> str:
     """Return what Kubernetes' schemas refuse, such as an unknown field."""
     file = directory / "objects.yaml"
-    file.write_text(yaml.safe_dump_all(each for each in objects if each["kind"] not in MONITORING))
+    file.write_text(
+        yaml.safe_dump_all(manifest for manifest in objects if manifest["kind"] not in MONITORING)
+    )
     checker = (programs / "kubernetes-validate", "--strict", "--quiet", "-k", KUBERNETES)
-    done = subprocess.run([*checker, file], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr if done.returncode else done.stderr
+    process = subprocess.run([*checker, file], capture_output=True, text=True, check=False)
+    return process.stdout + process.stderr if process.returncode else process.stderr
 
 
-def check_with_operator(strict: Path, each: Object) -> str:
+def check_with_operator(strict: Path, manifest: Object) -> str:
     """Return the errors of the operator's types in one of its objects."""
-    done = subprocess.run(
-        [strict, each["kind"]],
-        input=yaml.safe_dump(each),
+    process = subprocess.run(
+        [strict, manifest["kind"]],
+        input=yaml.safe_dump(manifest),
         capture_output=True,
         text=True,
         check=False,
     )
-    return done.stdout if done.returncode else ""
+    return process.stdout if process.returncode else ""
 
 
 @EACH
@@ -87,9 +89,13 @@ def test_kubernetes_and_the_operator_know_every_field(
     chart: Chart, programs: Path, strict: Path, tmp_path: Path, values: tuple[str, ...]
 ) -> None:
     objects = chart.objects(*values)
-    refused = [check_with_operator(strict, each) for each in objects if each["kind"] in MONITORING]
+    refusals = [
+        check_with_operator(strict, manifest)
+        for manifest in objects
+        if manifest["kind"] in MONITORING
+    ]
 
-    assert not any([check_with_kubernetes(programs, tmp_path, objects), *refused]), refused
+    assert not any([check_with_kubernetes(programs, tmp_path, objects), *refusals]), refusals
 
 
 def read_backup_job() -> Object:
@@ -103,14 +109,23 @@ def read_backup_job() -> Object:
 @EACH
 def test_pods_pass_the_restricted_standard(chart: Chart, values: tuple[str, ...]) -> None:
     """Each container has requests and a limit of memory, too."""
-    deployed = [pod for _, pod in pods(chart.objects(*values))]
-    deployed.append(read_backup_job()["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+    deployed_pods = [pod for _, pod in pods(chart.objects(*values))]
+    deployed_pods.append(read_backup_job()["spec"]["jobTemplate"]["spec"]["template"]["spec"])
     containers = [
-        each for pod in deployed for each in [*pod.get("initContainers", []), *pod["containers"]]
+        container
+        for pod in deployed_pods
+        for container in [*pod.get("initContainers", []), *pod["containers"]]
     ]
-    unlimited = [each["name"] for each in containers if "limits" not in each.get("resources", {})]
+    unlimited_names = [
+        container["name"]
+        for container in containers
+        if "limits" not in container.get("resources", {})
+    ]
 
-    assert ([find_unrestricted(pod) for pod in deployed], unlimited) == ([[]] * len(deployed), [])
+    assert ([find_unrestricted(pod) for pod in deployed_pods], unlimited_names) == (
+        [[]] * len(deployed_pods),
+        [],
+    )
 
 
 def test_kubernetes_knows_every_field_of_the_backup(programs: Path, tmp_path: Path) -> None:
@@ -125,9 +140,9 @@ def test_values_of_the_page_are_taken(chart: Chart, tmp_path: Path) -> None:
     values.write_text(block)
 
     replicas = {
-        each["metadata"]["name"]: each["spec"]["replicas"]
-        for each in chart.objects(f"--values={values}")
-        if "replicas" in each["spec"]
+        manifest["metadata"]["name"]: manifest["spec"]["replicas"]
+        for manifest in chart.objects(f"--values={values}")
+        if "replicas" in manifest["spec"]
     }
     assert replicas == {
         "noted-time-observer-flights": 1,
@@ -141,12 +156,12 @@ def test_rules_are_those_of_the_reference(chart: Chart) -> None:
     (rules,) = select_kind(chart.objects(*ALL), "PrometheusRule")
 
     alerts = CHART.parents[1] / "docs" / "reference" / "alerts.yml"
-    linked = (
+    linked_text = (
         alerts.read_text()
         .replace("runbook: ", f"runbook_url: {REPOSITORY}/")
         .replace("1500e6", "3000000000")
     )
-    assert rules["spec"] == yaml.safe_load(linked)
+    assert rules["spec"] == yaml.safe_load(linked_text)
 
 
 OBSERVER = "observers[0].name=a,observers[0].topic=a,observers[0].tokenSecretName=t"
@@ -184,15 +199,15 @@ OBSERVER = "observers[0].name=a,observers[0].topic=a,observers[0].tokenSecretNam
     ],
 )
 def test_bad_value_is_refused_by_its_name(chart: Chart, given: str, sentence: str) -> None:
-    done = chart.template(*SMALL, f"--set={given}") if given else chart.template()
+    result = chart.template(*SMALL, f"--set={given}") if given else chart.template()
 
-    assert (done.status, sentence in done.text) == (1, True), done.text
+    assert (result.status, sentence in result.text) == (1, True), result.text
 
 
 def observe(name: str, topic: str, *options: str) -> Object:
     """Return an observer of the chart's values."""
-    where = {"name": name, "topic": topic, "brokers": "kafka:9092"}
-    return {**where, "by": "ingestion", "tokenSecretName": "t", "options": options}
+    place = {"name": name, "topic": topic, "brokers": "kafka:9092"}
+    return {**place, "by": "ingestion", "tokenSecretName": "t", "options": options}
 
 
 def template_observers(chart: Chart, *observers: Object) -> HelmResult:
@@ -222,10 +237,13 @@ def test_observers_that_would_fence_each_other_are_refused(chart: Chart) -> None
 
     sentence = '"a" and "b" both note as the writer "{}" of the stream "{}"'
     expected = [
-        sentence.format(*each) for each in (("observer", "one"), ("observer", "s"), ("w", "one"))
+        sentence.format(*name_and_topic)
+        for name_and_topic in (("observer", "one"), ("observer", "s"), ("w", "one"))
     ]
-    assert [each.status for each in results] == [1, 1, 1]
-    assert all(words in each.text for words, each in zip(expected, results, strict=True)), results
+    assert [result.status for result in results] == [1, 1, 1]
+    assert all(words in result.text for words, result in zip(expected, results, strict=True)), (
+        results
+    )
 
 
 def test_observers_under_different_names_are_taken(chart: Chart) -> None:
@@ -258,9 +276,9 @@ def test_controller_serves_on_before_it_stops(
 def test_image_is_taken_by_its_digest(chart: Chart) -> None:
     image = f"registry.example/noted-time@sha256:{'0a' * 32}"
     images = {
-        each["image"]
+        container["image"]
         for _, pod in pods(chart.objects(f"--set=image={image}"))
-        for each in [*pod["initContainers"], *pod["containers"]]
+        for container in [*pod["initContainers"], *pod["containers"]]
     }
 
     assert images == {image}
@@ -277,13 +295,13 @@ def test_chart_knows_all_observers() -> None:
 def test_commands_of_all_containers_parse(chart: Chart) -> None:
     """They know their arguments, flags and variables."""
     containers = [
-        each
+        container
         for _, pod in pods(chart.objects(*ALL))
-        for each in [*pod.get("initContainers", []), *pod["containers"]]
+        for container in [*pod.get("initContainers", []), *pod["containers"]]
     ]
     names = [
-        parse_command(each["args"], [variable["name"] for variable in each["env"]])
-        for each in containers
+        parse_command(container["args"], [variable["name"] for variable in container["env"]])
+        for container in containers
     ]
 
     assert names == ["timestamp", "kafka", "migrate", "serve"]
@@ -291,8 +309,8 @@ def test_commands_of_all_containers_parse(chart: Chart) -> None:
 
 def create_token(controller: ServeProcess, scope: str, directory: Path) -> str:
     """Create a token in the controller's database, and wait until the controller knows it."""
-    done = run_command("token", "create", "--scope", scope, cwd=directory)
-    calls = Calls(controller.url, done.stdout.strip())
+    process = run_command("token", "create", "--scope", scope, cwd=directory)
+    calls = Calls(controller.url, process.stdout.strip())
     wait_until(lambda: calls.ask("GET", "/access").status_code == httpx.codes.OK)
     return str(calls.token)
 
@@ -304,21 +322,26 @@ def test_observer_and_relay_need_only_the_rights_of_the_page(
     """The observer needs `write` and the relay `read`. Each polls the topic once."""
     broker.create("charted", 1)
     broker.send("charted", [(0, "EWR", time.time_ns() // 1_000_000)])
-    shared = {"name": "a", "brokers": broker.address, "topic": "charted", "options": ["--for=0s"]}
-    observer = shared | {"by": "timestamp", "tokenSecretName": "observer"}
+    shared_values = {
+        "name": "a",
+        "brokers": broker.address,
+        "topic": "charted",
+        "options": ["--for=0s"],
+    }
+    observer = shared_values | {"by": "timestamp", "tokenSecretName": "observer"}
     observer["options"] = ["--delay=5s", "--for=0s"]
-    values = {"observers": [observer], "relays": [shared | {"tokenSecretName": "relay"}]}
-    given = [f"--set-json={name}={json.dumps(each)}" for name, each in values.items()]
-    deployed = select_kind(chart.objects(*SMALL, *given), "Deployment")
-    ended = []
+    values = {"observers": [observer], "relays": [shared_values | {"tokenSecretName": "relay"}]}
+    options = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
+    deployments = select_kind(chart.objects(*SMALL, *options), "Deployment")
+    statuses = []
     with ServeProcess(tmp_path, "--require-token").ready() as controller:
         controller.token = create_token(controller, "admin", tmp_path)
         controller.make("charted")
-        for scope, each in zip(("write", "read"), deployed, strict=True):
-            (container,) = each["spec"]["template"]["spec"]["containers"]
+        for scope, deployment in zip(("write", "read"), deployments, strict=True):
+            (container,) = deployment["spec"]["template"]["spec"]["containers"]
             token = create_token(controller, scope, tmp_path)
             env = {"NOTED_TIME_URL": controller.url, "NOTED_TIME_TOKEN": token}
-            done = run_command(*container["args"], cwd=tmp_path, **env)
-            ended.append(done.returncode)
+            process = run_command(*container["args"], cwd=tmp_path, **env)
+            statuses.append(process.returncode)
 
-    assert (ended, "charted.noted" in broker.topics()) == ([0, 0], True)
+    assert (statuses, "charted.noted" in broker.topics()) == ([0, 0], True)

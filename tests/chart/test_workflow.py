@@ -12,6 +12,6 @@ ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 def test_workflow_has_no_fault(programs: Path) -> None:
     linter = build(programs / "actionlint", ACTIONLINT, cwd=programs)
 
-    done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+    process = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (process.returncode, process.stdout) == (0, "")

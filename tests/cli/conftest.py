@@ -46,9 +46,11 @@ class Commands:
         The width of a terminal, which the processes of a parallel run have, is not passed on.
         """
         variables = {"NOTED_TIME_URL": self.url, "COLUMNS": None}
-        done = CliRunner().invoke(app, [*map(str, arguments)], input=typed, env=variables)
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return Result(done.exit_code, done.stdout, done.stderr)
+        result = CliRunner().invoke(app, [*map(str, arguments)], input=typed, env=variables)
+        assert result.exception is None or isinstance(result.exception, SystemExit), (
+            result.exception
+        )
+        return Result(result.exit_code, result.stdout, result.stderr)
 
 
 class Console(Commands):
@@ -76,7 +78,7 @@ def start_command(served: Served, *words: object, **variables: str) -> subproces
 def note(served: Served, stream: str, **times: int) -> None:
     """Have each writer note a time, at position 0:10, and declare that its rows are of it."""
     notes = ({"writer": writer, "time": time, "max_time": time} for writer, time in times.items())
-    served.post(stream, *({**each, "position": {"0": 10}} for each in notes))
+    served.post(stream, *({**note, "position": {"0": 10}} for note in notes))
 
 
 def write(root: Path, stream: str, segment: int, *times: int) -> None:

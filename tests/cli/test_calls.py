@@ -16,29 +16,31 @@ def test_writers_added_concurrently_are_all_expected(
 ) -> None:
     """Another command writes the list after this one has read it."""
     run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima"]})
-    answer, others = Caller.answer, ["rome", "oslo"]
+    answer, other_writers = Caller.answer, ["rome", "oslo"]
 
     def answer_later(self: Caller, question: Question[Any]) -> Any:  # noqa: ANN401 - its answer
-        if question.method == "PUT" and others:
-            run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima", others.pop()]})
+        if question.method == "PUT" and other_writers:
+            run.served.call(
+                "PUT", f"/{stream}", {"expected_writers": ["lima", other_writers.pop()]}
+            )
         return answer(self, question)
 
     monkeypatch.setattr(Caller, "answer", answer_later)
-    added = run("stream", "set", stream, "--add-expected-writer", "paris", "--json")
+    result = run("stream", "set", stream, "--add-expected-writer", "paris", "--json")
 
-    assert set(added.json["expected_writers"]) == {"lima", "rome", "oslo", "paris"}
+    assert set(result.json["expected_writers"]) == {"lima", "rome", "oslo", "paris"}
 
 
 def test_json_is_the_controllers_answer(run: Console, stream: str) -> None:
     """Scripts get it in one line."""
     run.note(stream, a=TEN)
-    explained = run("explain", stream, "--json")
+    result = run("explain", stream, "--json")
     answer = run.served.call("GET", f"/{stream}/explain")
 
     changing = ("now", "waiting_for", "sentences")  # they say for how long
-    found = {name: value for name, value in explained.json.items() if name not in changing}
+    stable_fields = {name: value for name, value in result.json.items() if name not in changing}
     expected = {name: value for name, value in answer.items() if name not in changing}
-    assert (found, explained.out.count("\n")) == (expected, 1)
+    assert (stable_fields, result.out.count("\n")) == (expected, 1)
 
 
 def test_wait_continues_while_the_controller_is_away(run: Console) -> None:
@@ -46,13 +48,13 @@ def test_wait_continues_while_the_controller_is_away(run: Console) -> None:
     run.served.create("outlived")
     run.note("outlived", a=TEN)
     run.served.stop()
-    back = threading.Timer(0.3, run.served.start)
-    back.start()
-    waited = run("wait", "outlived", str(TEN), "--timeout", "30s")
-    back.join()
+    timer = threading.Timer(0.3, run.served.start)
+    timer.start()
+    result = run("wait", "outlived", str(TEN), "--timeout", "30s")
+    timer.join()
 
-    is_said = "no answer from" in waited.err and waited.err.endswith("; trying again\n")
-    assert (waited.status, is_said) == (0, True)
+    is_said = "no answer from" in result.err and result.err.endswith("; trying again\n")
+    assert (result.status, is_said) == (0, True)
 
 
 def note_before_deletes(
@@ -75,10 +77,10 @@ def test_remove_asks_again_after_the_writer_noted(
     """It is removed as it was seen last."""
     run.note(stream, UA=TEN, DL=TEN + 60_000)
     note_before_deletes(monkeypatch, run.served, stream, [TEN + 1])
-    removed = run("remove", stream, "UA", "--yes")
+    result = run("remove", stream, "UA", "--yes")
 
-    assert (removed.status, removed.err.count("without UA")) == (0, 2)
-    assert "UA has noted meanwhile" in removed.err
+    assert (result.status, result.err.count("without UA")) == (0, 2)
+    assert "UA has noted meanwhile" in result.err
     assert run.served.writers(stream)["UA"]["state"] == "excluded"
 
 
@@ -89,31 +91,31 @@ def test_remove_gives_up_on_a_writer_that_keeps_noting(
     run.note(stream, UA=TEN)
     left = [*range(TEN + 1, TEN + 9)]
     note_before_deletes(monkeypatch, run.served, stream, left)
-    refused = run("remove", stream, "UA", "--yes")
+    result = run("remove", stream, "UA", "--yes")
 
-    assert (refused.status, len(left), run.served.writers(stream)["UA"]["state"]) == (1, 5, "live")
+    assert (result.status, len(left), run.served.writers(stream)["UA"]["state"]) == (1, 5, "live")
 
 
 def test_note_leaves_out_contact_that_older_controller_refuses(
     run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send = httpx.HTTPTransport.handle_request
-    what = "unknown field; known: writer"
-    refused = {
+    reason = "unknown field; known: writer"
+    problem = {
         "type": "urn:noted-time:problem:invalid_request",
         "title": "Invalid request",
-        "detail": f"body.notes.0.contact: {what}",
+        "detail": f"body.notes.0.contact: {reason}",
     }
 
     def refuse_contact(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
         if b'"contact"' in request.read():
-            return httpx.Response(422, json=refused)
+            return httpx.Response(422, json=problem)
         return send(transport, request)
 
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", refuse_contact)
-    noted = run("note", stream, "UA", str(TEN), "--join", "--contact", "ops")
+    result = run("note", stream, "UA", str(TEN), "--join", "--contact", "ops")
     row = run.served.call("GET", f"/{stream}/writers/UA")
 
     warning = "the controller refuses the contact, so it is not stored: 422 Invalid request"
-    assert (noted.status, warning in noted.err, row["contact"]) == (0, True, None)
+    assert (result.status, warning in result.err, row["contact"]) == (0, True, None)
     assert row["times"] == {"default": TEN}

@@ -19,14 +19,16 @@ from tests.support.processes import run_python
 EXAMPLE = re.compile(r"noted-time ([^&\n]+)")
 
 
-def leaves(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperCommand]]:
+def leaves(group: TyperGroup, *group_names: str) -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command below a group by its words."""
-    for name, listed in group.commands.items():
-        command = listed.load() if isinstance(listed, PluggedCommand) else listed
+    for name, listed_command in group.commands.items():
+        command = (
+            listed_command.load() if isinstance(listed_command, PluggedCommand) else listed_command
+        )
         if isinstance(command, TyperGroup):
-            yield from leaves(command, *above, name)
+            yield from leaves(command, *group_names, name)
         elif isinstance(command, TyperCommand):
-            yield " ".join((*above, name)), command
+            yield " ".join((*group_names, name)), command
 
 
 COMMANDS = dict(leaves(cast("TyperGroup", get_command(app))))
@@ -34,10 +36,12 @@ COMMANDS = dict(leaves(cast("TyperGroup", get_command(app))))
 
 def test_module_controller_serves_without_a_command() -> None:
     """It has the options of `noted-time serve`; `--version` and commands work, too."""
-    asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
-    done = [run_python("-m", "controller", *words) for words in asked]
+    word_lists = (("--port", "x"), ("--version",), ("stream", "--nope"))
+    processes = [run_python("-m", "controller", *words) for words in word_lists]
 
-    first = [f"{each.stdout}{each.stderr}".split(" [")[0].splitlines()[0] for each in done]
+    first = [
+        f"{process.stdout}{process.stderr}".split(" [")[0].splitlines()[0] for process in processes
+    ]
     assert first == [
         "Usage: noted-time serve",
         f"noted-time {version('noted-time')}",
@@ -55,9 +59,9 @@ def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_truncates_no_word_at_80_columns(name: str) -> None:
     """The variable of a flag is what people copy."""
-    shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"}).output
+    output = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"}).output
 
-    lines = shown.splitlines()
+    lines = output.splitlines()
     assert [line for line in lines if re.search("…[ │]*$", line) or len(line) > 80] == []
 
 
@@ -65,14 +69,14 @@ def test_help_truncates_no_word_at_80_columns(name: str) -> None:
 def test_help_has_a_summary_and_an_example_that_parses(name: str) -> None:
     """The example uses the command itself, with existing arguments and flags."""
     text = COMMANDS[name].help or ""
-    _, found, example = text.partition("Try it:")
+    _, heading, example = text.partition("Try it:")
     command_line = EXAMPLE.search(example)
 
-    assert (bool(found), command_line is not None) == (True, True)
+    assert (bool(heading), command_line is not None) == (True, True)
     words = shlex.split(command_line[1] if command_line else "")
-    own = len(name.split())
-    assert " ".join(words[:own]) == name
-    COMMANDS[name].make_context(name, words[own:])
+    name_length = len(name.split())
+    assert " ".join(words[:name_length]) == name
+    COMMANDS[name].make_context(name, words[name_length:])
 
 
 ALONE = {"claim accept", "claim inherit", "claim pin", "claim show"}
@@ -83,7 +87,9 @@ ALONE |= {name for name in COMMANDS if name.startswith("analyse ")}
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - ALONE))
 def test_calling_commands_take_url_and_token(name: str) -> None:
     """Commands that work on a database take its URL instead."""
-    variables = {each.envvar for each in COMMANDS[name].params if hasattr(each, "envvar")}
+    variables = {
+        parameter.envvar for parameter in COMMANDS[name].params if hasattr(parameter, "envvar")
+    }
     calls = {"NOTED_TIME_URL", "NOTED_TIME_TOKEN"} <= variables
 
     assert calls is not ("NOTED_TIME_DATABASE" in variables)

@@ -24,10 +24,10 @@ def test_changes_before_the_kept_reports_are_not_known() -> None:
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
     answer |= {"stream_id": "a", "logs": [], "writers_without_least": []}
     with odd_controller({"/windows": answer}) as url:
-        done = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
+        result = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
 
-    assert done.status == 3
-    assert done.err == (
+    assert result.status == 3
+    assert result.err == (
         "noted-time: the ledger does not reach back so far, the controller's clock was set near "
         "TIME, or the controller's clock is before TIME: other windows may have changed, too. Load "
         "all windows again, and ask from now on\n"
@@ -40,10 +40,10 @@ def test_older_controller_does_not_say_when_it_looked(tmp_path: Path) -> None:
     answer |= {"stream_id": "a", "logs": [], "writers_without_least": []}
     file = tmp_path / "looked-at.txt"
     with odd_controller({"/windows": answer}) as url:
-        done = Commands(url)("changed-since", "s", "2020-01-01T00:00Z", "--looked-at", file)
+        result = Commands(url)("changed-since", "s", "2020-01-01T00:00Z", "--looked-at", file)
 
-    assert (done.status, file.read_text()) == (0, "2020-01-01T00:00Z\n")
-    assert done.err == (
+    assert (result.status, file.read_text()) == (0, "2020-01-01T00:00Z\n")
+    assert result.err == (
         f"noted-time: it is not known when the controller looked, so {file} has the same TIME\n"
     )
 
@@ -80,11 +80,11 @@ def test_hours_of_a_day_lie_between_its_midnights(day: str, hours: int) -> None:
     berlin = ZoneInfo("Europe/Berlin")
     midnight = datetime.fromisoformat(day).replace(tzinfo=berlin).astimezone(UTC)
     begins = [midnight + timedelta(hours=n) for n in range(hours + 1)]
-    times = [int(each.timestamp() * 1000) for each in begins]
-    found = [floor_time(time + 1, 24 * HOUR_MS, berlin) for time in times]
+    times = [int(begin.timestamp() * 1000) for begin in begins]
+    floors = [floor_time(time + 1, 24 * HOUR_MS, berlin) for time in times]
     by_hour = [floor_time(time + 1, HOUR_MS, berlin) for time in times]
 
-    assert (found, by_hour) == ([times[0]] * hours + [times[hours]], times)
+    assert (floors, by_hour) == ([times[0]] * hours + [times[hours]], times)
 
 
 VANCOUVER = ("--zone", "America/Vancouver")
@@ -97,8 +97,8 @@ def run_with_old_zones(url: str, zones: Path, *words: str) -> Result:
         f"{WITHOUT_PACKAGE}from noted_time_cli.__main__ import main; "
         f"sys.argv = ['noted-time', *{words!r}]; main()"
     )
-    done = run_python(code, write_zones(zones), NOTED_TIME_URL=url)
-    return Result(done.returncode, done.stdout, done.stderr)
+    process = run_python(code, write_zones(zones), NOTED_TIME_URL=url)
+    return Result(process.returncode, process.stdout, process.stderr)
 
 
 def test_controller_shows_the_days_that_it_rounds(
@@ -123,9 +123,9 @@ def forget_shown_times(answer: Json) -> Json:
     """Return an answer as an older controller gives it."""
     answer = {name: value for name, value in answer.items() if name != "complete_to_shown"}
     if "windows" in answer:
-        windows = [dict(each) for each in answer["windows"]]
-        for each in windows:
-            del each["start_shown"], each["end_shown"]
+        windows = [dict(window) for window in answer["windows"]]
+        for window in windows:
+            del window["start_shown"], window["end_shown"]
         answer["windows"] = windows
     return answer
 
@@ -143,14 +143,14 @@ def test_times_of_an_older_controller_are_in_utc(run: Console, stream: str) -> N
     with odd_controller(answers) as url:
         time, days = Commands(url)(*complete_to), Commands(url)(*windows)
 
-    said = (
+    warning = (
         "noted-time: the controller is of an older version, and shows no times in "
         "America/Vancouver: they are in UTC\n"
     )
-    assert (time.out, time.err.count(said)) == ("2026-11-20T07:00:00Z\n", 1)
+    assert (time.out, time.err.count(warning)) == ("2026-11-20T07:00:00Z\n", 1)
     assert [line.partition(" ")[0] for line in days.out.splitlines()] == [
         "2026-11-18T07:00:00Z",
         "2026-11-19T07:00:00Z",
         "2026-11-20T07:00:00Z",
     ]
-    assert days.err == said
+    assert days.err == warning

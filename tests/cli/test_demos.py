@@ -30,7 +30,7 @@ def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
         writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(WRITER_RATES)
     )
     stream = Aggregator(settings)
-    out, held = [], []
+    out, holding_seconds = [], []
     for second in range(2 * ROUND_S):
         now = second * 1000
         for writer in list_noting_writers(second):
@@ -38,10 +38,12 @@ def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
         stream.expire(now)
         mark = stream.advance("default", now=now, written_at=now)
         out += [second] if stream.record(STALLED_WRITER).excluded else []
-        held += [second] if mark is None else []
+        holding_seconds += [second] if mark is None else []
 
     last = demos.SILENT_S - 1
-    assert held == [n + s for n in (0, ROUND_S) for s in range(last + 1, last + WRITER_TIMEOUT_S)]
+    assert holding_seconds == [
+        n + s for n in (0, ROUND_S) for s in range(last + 1, last + WRITER_TIMEOUT_S)
+    ]
     assert out == [n + s for n in (0, ROUND_S) for s in range(last + WRITER_TIMEOUT_S, BACK_S)]
 
 
@@ -54,28 +56,28 @@ def name() -> str:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
     """Let seconds pass at once; calls planned for a second run before it."""
-    planned: dict[int, Callable[[], Any]] = {}
+    planned_acts: dict[int, Callable[[], Any]] = {}
     seconds = iter(range(10_000))
 
     def sleep(_: float) -> None:
-        planned.get(next(seconds), lambda: None)()
+        planned_acts.get(next(seconds), lambda: None)()
 
     clock = SimpleNamespace(time=time.time, monotonic=lambda: 0.0, sleep=sleep)
     monkeypatch.setattr(demos, "clock", clock)
-    return planned
+    return planned_acts
 
 
 def states(served: Served, name: str) -> dict[str, str]:
     """Return the state of each writer."""
-    return {each: row["state"] for each, row in served.writers(name).items()}
+    return {writer: row["state"] for writer, row in served.writers(name).items()}
 
 
 def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name: str) -> None:
     """The output says where to look and how to remove the stream."""
-    played = run("demo-stream", name, "--for", "7s")
+    result = run("demo-stream", name, "--for", "7s")
 
-    lines = played.err.splitlines()
-    assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
+    lines = result.err.splitlines()
+    assert (result.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
     assert lines[0] == f"{name} is running. Look at it:  {served.url}/#/streams/{name}"
     assert lines[2].startswith(f"0:02  {name} ")
     assert lines[-1] == f"To remove it:  noted-time stream delete {name}"
@@ -86,11 +88,11 @@ def test_demo_ends_with_69_when_no_controller_answers(
 ) -> None:
     """It prints only explanations of a controller."""
     pauses[4] = served.stop
-    played = run("demo-stream", name)
+    result = run("demo-stream", name)
     served.start()
 
-    assert played.status == 69
-    assert f"no answer from {served.url}/v1/streams/{name}/explain" in played.err
+    assert result.status == 69
+    assert f"no answer from {served.url}/v1/streams/{name}/explain" in result.err
 
 
 def test_ctrl_c_ends_the_demo_stream_cleanly(
@@ -100,16 +102,16 @@ def test_ctrl_c_ends_the_demo_stream_cleanly(
         raise KeyboardInterrupt
 
     pauses[2] = interrupt
-    played = run("demo-stream", name)
+    result = run("demo-stream", name)
 
-    assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
+    assert (result.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
 
 
 def test_demo_continues_its_own_stream(run: Commands, served: Served, name: str) -> None:
     """It continues at the last positions."""
-    ended = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
+    statuses = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
 
-    assert ended == [0, 0]
+    assert statuses == [0, 0]
     assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
 
 
@@ -118,23 +120,25 @@ def test_demo_does_not_warn_of_its_stalled_writer(
 ) -> None:
     """The last run was killed while the controller excluded the writer."""
     run("demo-stream", name, "--for", "1s")
-    notes = [{"writer": each} for each in WRITER_RATES]
+    notes = [{"writer": writer} for writer in WRITER_RATES]
     served.post(name, *notes)
     served.call("DELETE", f"/{name}/writers/{STALLED_WRITER}")
-    later = {"time": int(time.time() * 1000) - BEHIND_MS, "position": {}}
-    served.post(name, *({**note, **later} for note in notes if note["writer"] != STALLED_WRITER))
-    again = run("demo-stream", name, "--for", "3s")
+    later_fields = {"time": int(time.time() * 1000) - BEHIND_MS, "position": {}}
+    served.post(
+        name, *({**note, **later_fields} for note in notes if note["writer"] != STALLED_WRITER)
+    )
+    second_result = run("demo-stream", name, "--for", "3s")
 
-    assert (again.status, caplog.messages) == (0, [])
+    assert (second_result.status, caplog.messages) == (0, [])
 
 
 def test_demo_refuses_a_stream_it_did_not_create(run: Commands, served: Served, name: str) -> None:
     """The error asks for another name."""
     served.create(name)
-    refused = run("demo-stream", name, "--for", "1s")
+    result = run("demo-stream", name, "--for", "1s")
 
-    assert (refused.status, states(served, name)) == (1, {})
-    assert refused.err == (
+    assert (result.status, states(served, name)) == (1, {})
+    assert result.err == (
         f"noted-time: there is a stream '{name}' already, which demo-stream did not create: use "
         "another name\n"
     )

@@ -29,27 +29,30 @@ def now() -> int:
     return int(clock.time() * 1000)
 
 
-def verdicts(done: Result) -> dict[str, list[Json]]:
+def verdicts(result: Result) -> dict[str, list[Json]]:
     """Return the verdicts of each check."""
-    found: dict[str, list[Json]] = {}
-    for each in done.json["verdicts"]:
-        found.setdefault(each["check"], []).append(each)
-    return found
+    verdicts_by_check: dict[str, list[Json]] = {}
+    for verdict in result.json["verdicts"]:
+        verdicts_by_check.setdefault(verdict["check"], []).append(verdict)
+    return verdicts_by_check
 
 
-def outcomes(done: Result, *checks: str) -> list[str]:
+def outcomes(result: Result, *checks: str) -> list[str]:
     """Return the outcomes of some checks, with commas between several of one check."""
-    found = verdicts(done)
-    return [", ".join(each["outcome"] for each in found.get(check, ())) for check in checks]
+    verdicts_by_check = verdicts(result)
+    return [
+        ", ".join(verdict["outcome"] for verdict in verdicts_by_check.get(check, ()))
+        for check in checks
+    ]
 
 
 @pytest.fixture
 def token_controller() -> Iterator[tuple[Served, Guarded]]:
     """Return a controller that requires tokens, with the stream `flights`, and its tokens."""
     tokens = Guarded()
-    with Served(gate=tokens.gate) as served:
-        Calls(served.url, tokens.token("admin")).create("flights")
-        yield served, tokens
+    with Served(gate=tokens.gate) as server:
+        Calls(server.url, tokens.token("admin")).create("flights")
+        yield server, tokens
 
 
 @pytest.mark.acceptance
@@ -61,8 +64,8 @@ def test_doctor_suggests_the_right_scheme(tmp_path: Path, listens: list[str], as
         wrong = f"{asked}{right[right.index(':') :]}"
         first = verdicts(run("doctor", "--url", wrong, "--json"))["controller"][0]
         then = verdicts(run("doctor", "--json"))["controller"][0]
-        trusted = str(CERTIFICATE)
-        last = run_command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=trusted)
+        certificate_file = str(CERTIFICATE)
+        last = run_command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=certificate_file)
 
     assert (first["outcome"], first["remedy"]) == ("wrong", f"use {right}; this URL is from --url")
     assert then["outcome"] == ("wrong" if listens else "ok")
@@ -77,50 +80,51 @@ def test_each_stream_problem_has_a_remedy(run: Console) -> None:
         run.served.post("ill", {"writer": "UA", "time": time, "position": {"0": 1}})
     wait_until(lambda: run.served.get("ill/explain").get("silence") == "missing")
 
-    done = run("doctor", "ill", "--json")
+    result = run("doctor", "ill", "--json")
 
     lines = [
-        (each["fact"].partition(" (")[0], each["remedy"] != "")
-        for each in verdicts(done)["writers"]
+        (verdict["fact"].partition(" (")[0], verdict["remedy"] != "")
+        for verdict in verdicts(result)["writers"]
     ]
-    explained = " ".join(run.served.get("ill/explain")["sentences"])
-    assert (done.status, lines, verdicts(done)["domain default"][0]["fact"]) == (
+    explanation = " ".join(run.served.get("ill/explain")["sentences"])
+    assert (result.status, lines, verdicts(result)["domain default"][0]["fact"]) == (
         1,
         [("never came: DL", True), ("excluded: UA", True), ("seconds: UA", True)],
-        explained,
+        explanation,
     )
 
 
 def test_doctor_shows_the_rights_of_a_token(token_controller: tuple[Served, Guarded]) -> None:
     """The output never repeats a secret."""
-    served, tokens = token_controller
-    shown = {
+    server, tokens = token_controller
+    tokens_by_name = {
         "unknown": "nt_5b1f0c2d9e7a_secret",
         "writes": tokens.token("write", streams=["flights"], writers=["UA"]),
     }
-    run = Commands(served.url)
-    done = {
-        name: run("doctor", "flights", "--token", token, "--json") for name, token in shown.items()
+    run = Commands(server.url)
+    results = {
+        name: run("doctor", "flights", "--token", token, "--json")
+        for name, token in tokens_by_name.items()
     }
 
-    assert {name: outcomes(each, "token", "stream") for name, each in done.items()} == {
+    assert {name: outcomes(result, "token", "stream") for name, result in results.items()} == {
         "unknown": ["wrong", "not checked"],
         "writes": ["ok", "not checked"],
     }
-    assert verdicts(done["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
-    assert "(a token from --token was sent)" in verdicts(done["unknown"])["token"][0]["fact"]
-    printed = "".join(each.out + each.err for each in done.values())
-    assert not [name for name, token in shown.items() if token and token in printed]
+    assert verdicts(results["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
+    assert "(a token from --token was sent)" in verdicts(results["unknown"])["token"][0]["fact"]
+    output = "".join(result.out + result.err for result in results.values())
+    assert not [name for name, token in tokens_by_name.items() if token and token in output]
 
 
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_a_problem(run: Commands) -> None:
     """The checkpoint is checked nevertheless."""
-    done = run(*WITHOUT_BROKER)
+    result = run(*WITHOUT_BROKER)
 
-    assert outcomes(done, "broker", "checkpoint") == ["wrong", "wrong"]
-    assert "no Kafka broker answers at 127.0.0.1:9" in verdicts(done)["broker"][0]["fact"]
-    assert verdicts(done)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
+    assert outcomes(result, "broker", "checkpoint") == ["wrong", "wrong"]
+    assert "no Kafka broker answers at 127.0.0.1:9" in verdicts(result)["broker"][0]["fact"]
+    assert verdicts(result)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
 def test_checks_need_their_extra(run: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,17 +135,17 @@ def test_checks_need_their_extra(run: Console, monkeypatch: pytest.MonkeyPatch) 
     for module in ("confluent_kafka", "spark_integration.checkpoint.files"):
         monkeypatch.setitem(sys.modules, module, None)
 
-    done = run(*WITHOUT_BROKER)
+    result = run(*WITHOUT_BROKER)
 
-    assert (done.status, outcomes(done, "broker", "checkpoint")) == (0, ["not checked"] * 2)
-    assert verdicts(done)["broker"][0]["remedy"] == install_command("kafka")
+    assert (result.status, outcomes(result, "broker", "checkpoint")) == (0, ["not checked"] * 2)
+    assert verdicts(result)["broker"][0]["remedy"] == install_command("kafka")
 
 
 def test_problems_are_coloured_on_a_terminal(served: Served) -> None:
     """Other outputs have no colour codes."""
     variables = {"NOTED_TIME_URL": served.url, "FORCE_COLOR": "1", "TERM": "xterm-256color"}
 
-    coloured = CliRunner().invoke(app, ["doctor", "oders"], env=environment() | variables)
+    coloured_result = CliRunner().invoke(app, ["doctor", "oders"], env=environment() | variables)
     plain = Commands(served.url)("doctor", "oders")
 
-    assert ("\x1b[1;31mwrong" in coloured.stdout, "\x1b" in plain.out) == (True, False)
+    assert ("\x1b[1;31mwrong" in coloured_result.stdout, "\x1b" in plain.out) == (True, False)

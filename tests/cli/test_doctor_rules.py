@@ -69,41 +69,44 @@ TOPIC = {
 }
 
 
-def examine(rows: list[Json], **changed: object) -> ExaminedStream:
+def examine(rows: list[Json], **changes: object) -> ExaminedStream:
     """Return a stream with these writers."""
-    return ExaminedStream(STREAM | changed, {"writers": rows}, {})
+    return ExaminedStream(STREAM | changes, {"writers": rows}, {})
 
 
-def describe(found: list[Finding]) -> str:
+def describe(findings: list[Finding]) -> str:
     return "; ".join(
-        f"{each.outcome}: {each.fact}{each.remedy and f' → {each.remedy}'}" for each in found
+        f"{finding.outcome}: {finding.fact}{finding.remedy and f' → {finding.remedy}'}"
+        for finding in findings
     )
 
 
 def judge_stamped(observes: list[bool]) -> list[Finding]:
     rows = [LIVE | {"observes": each} for each in observes]
-    stamped = TOPIC | {"message.timestamp.type": "LogAppendTime"}
-    return topic_rules.judge_topic(stamped, TopicLook("a", {}), examine(rows), NOON)
+    stamped_topic = TOPIC | {"message.timestamp.type": "LogAppendTime"}
+    return topic_rules.judge_topic(stamped_topic, TopicLook("a", {}), examine(rows), NOON)
 
 
 def judge_segments(position: dict[str, int], ends: list[int | None]) -> list[Finding]:
-    known = {partition: end for partition, end in enumerate(ends) if end is not None}
-    look = TopicLook("a", known, frozenset(range(len(ends))) - known.keys())
+    known_ends = {partition: end for partition, end in enumerate(ends) if end is not None}
+    look = TopicLook("a", known_ends, frozenset(range(len(ends))) - known_ends.keys())
     return topic_rules.judge_segments(look, examine([LIVE | {"position": position}]))
 
 
-def find_writer_faults(changed: Json) -> str:
-    found = stream_rules.find_writer_faults(LIVE | changed, STREAM, NOON)
-    return "; ".join(f"{fault}: {detail}" for fault, detail in found) or "no fault"
+def find_writer_faults(changes: Json) -> str:
+    writer_faults = stream_rules.find_writer_faults(LIVE | changes, STREAM, NOON)
+    return "; ".join(f"{fault}: {detail}" for fault, detail in writer_faults) or "no fault"
 
 
-def judge_stream(rows: list[Json], explained: dict[str, Json]) -> str:
+def judge_stream(rows: list[Json], explanations: dict[str, Json]) -> str:
     """Return the problems of a stream whose domains `explain` explains so."""
     answer = {"sentences": ["It holds.", "So."], "lower": NOON, "silence": "", "hints": []}
-    page = {"now": NOON, "writers": [LIVE | each for each in rows], "states": {}}
-    domains = {domain: answer | each for domain, each in explained.items()}
-    found = stream_rules.judge_stream(ExaminedStream(STREAM, page, domains))
-    wrong = [f"{each.check}: {each.fact}" for each in found if each.outcome == "wrong"]
+    page = {"now": NOON, "writers": [LIVE | row for row in rows], "states": {}}
+    domains = {domain: answer | explanation for domain, explanation in explanations.items()}
+    findings = stream_rules.judge_stream(ExaminedStream(STREAM, page, domains))
+    wrong = [
+        f"{finding.check}: {finding.fact}" for finding in findings if finding.outcome == "wrong"
+    ]
     return "; ".join(wrong) or "no problem"
 
 
@@ -113,20 +116,22 @@ def find_age(mark: Json | None, newest: int | None) -> str:
 
 
 RULES: dict[str, Callable[..., str | list[Finding]]] = {
-    "clock": lambda *at: controller_rules.judge_clock(DATE, *(NOON + each for each in at)),
+    "clock": lambda *offsets_ms: controller_rules.judge_clock(
+        DATE, *(NOON + offset_ms for offset_ms in offsets_ms)
+    ),
     "token": lambda permits: controller_rules.judge_token(ACCESS | permits, "flights"),
-    "stream": lambda changed: stream_rules.judge_settings(STREAM | changed),
+    "stream": lambda changes: stream_rules.judge_settings(STREAM | changes),
     "writer": find_writer_faults,
-    "topic": lambda changed, age, ahead: topic_rules.judge_settings(
-        TOPIC | changed, age, ahead, is_observed=False
+    "topic": lambda changes, age, ahead: topic_rules.judge_settings(
+        TOPIC | changes, age, ahead, is_observed=False
     ),
     "observed": judge_stamped,
     "log": lambda log, logs: topic_rules.judge_log(TopicLook(log, {0: 5}), examine([], logs=logs)),
     "segments": judge_segments,
     "problems": judge_stream,
     "age": find_age,
-    "checkpoint": lambda own, ids: list(
-        spark_rules.judge_checkpoint("c", [("flights", "ship", own)], ids)
+    "checkpoint": lambda own_checkpoint, ids: list(
+        spark_rules.judge_checkpoint("c", [("flights", "ship", own_checkpoint)], ids)
     ),
 }
 
@@ -134,10 +139,10 @@ RULES: dict[str, Callable[..., str | list[Finding]]] = {
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("doctor_rules.txt")))
 def test_rules(acts: list[str]) -> None:
     for act in acts:
-        called, _, expected = re.sub(r"\n +", " ", act).partition(" -> ")
-        rule, _, given = called.partition(" ")
-        found = RULES[rule](*json.loads(f"[{given}]"))
-        text = found if isinstance(found, str) else describe(found)
+        rule_call, _, expected = re.sub(r"\n +", " ", act).partition(" -> ")
+        rule, _, arguments = rule_call.partition(" ")
+        findings = RULES[rule](*json.loads(f"[{arguments}]"))
+        text = findings if isinstance(findings, str) else describe(findings)
         assert re.fullmatch(".*".join(map(re.escape, expected.split("…"))), text), (act, text)
 
 
@@ -150,7 +155,7 @@ def test_named_pages_have_that_title() -> None:
     """A wheel has no `docs`, so users find the page by its title."""
     root = Path(__file__).parents[2]
     rules = list((root / "noted_time_cli" / "doctor").glob("*.py"))
-    text = "".join(each.read_text("utf-8") for each in rules)
+    text = "".join(rule.read_text("utf-8") for rule in rules)
     config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text("utf-8"))
     titles = {
         title
@@ -161,5 +166,5 @@ def test_named_pages_have_that_title() -> None:
         for title in page
     }
 
-    named = set(re.findall(r"page '([^']+)'", text))
-    assert (len(named) > 3, named - titles, "docs/" in text) == (True, set(), False)
+    page_names = set(re.findall(r"page '([^']+)'", text))
+    assert (len(page_names) > 3, page_names - titles, "docs/" in text) == (True, set(), False)

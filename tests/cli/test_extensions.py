@@ -77,8 +77,8 @@ class Program:
 
     def run(self, *words: str) -> tuple[int, str]:
         """Run a command, and return its status and its output without the frame around errors."""
-        done = CliRunner().invoke(self.app, words, env={"COLUMNS": "300"})
-        return done.exit_code, done.output.strip()
+        result = CliRunner().invoke(self.app, words, env={"COLUMNS": "300"})
+        return result.exit_code, result.output.strip()
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,10 @@ def test_a_command_or_a_group_is_added(extend: Extend, words: str, of: str, call
     extend("greeter", words, of)
     program = Program()
 
-    _, shown = program.run(*words.split()[:-1], "--help")
-    assert shown.index("Observe a log." if "observe" in words else "serve") < shown.index("Greet.")
+    _, output = program.run(*words.split()[:-1], "--help")
+    assert output.index("Observe a log." if "observe" in words else "serve") < output.index(
+        "Greet."
+    )
     assert "noted_time_extensions.greeter.greeting" not in sys.modules
     assert program.run(*called.split(), "--loud") == (0, "HELLO")
     assert "bool" not in program.run(*called.split(), "--help")[1]  # as of any flag
@@ -130,9 +132,9 @@ def test_two_extensions_with_one_command_are_refused(extend: Extend) -> None:
     extend("first", "greet")
     extend("second", "greet")
 
-    found = Program().extensions
+    extensions = Program().extensions
     reason = "the extensions first and second both have the command 'greet': remove one of them"
-    assert (found.unused["first"], found.unused["second"]) == (reason, reason)
+    assert (extensions.unused["first"], extensions.unused["second"]) == (reason, reason)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +171,18 @@ def test_a_command_of_an_extension_that_is_not_used_says_so(
     app.command("serve")(lambda: None)
     app.command("wait")(lambda: None)
 
-    done = CliRunner().invoke(app, ["analyse"], env={"COLUMNS": "300"})
+    result = CliRunner().invoke(app, ["analyse"], env={"COLUMNS": "300"})
     says = "'analyse' is of the extension analyse, and it is not installed: pip install"
-    assert (done.exit_code, says in done.output) == (2, True)
+    assert (result.exit_code, says in result.output) == (2, True)
 
 
 def test_refused_extensions_leave_the_others() -> None:
     greet = Command("greet", "Read a stream", "Greet.", "greeting:greet")
-    found = FoundExtensions((Extension("a", (greet,)), Extension("b")), {"c": "it is broken"})
+    found_extensions = FoundExtensions(
+        (Extension("a", (greet,)), Extension("b")), {"c": "it is broken"}
+    )
 
-    assert found.refuse({"a": "no"}) == ((Extension("b"),), {"c": "it is broken", "a": "no"})
+    assert found_extensions.refuse({"a": "no"}) == (
+        (Extension("b"),),
+        {"c": "it is broken", "a": "no"},
+    )

@@ -15,9 +15,9 @@ from tests.cli.conftest import Commands
     "words", ["", "stream", "stream delete", "serve", "observe kafka ingestion"]
 )
 def test_help_shows_flags_without_a_value(run: Commands, words: str) -> None:
-    shown = run(*words.split(), "--help").out
+    output = run(*words.split(), "--help").out
 
-    assert ("--help" in shown, "bool" in shown) == (True, False)
+    assert ("--help" in output, "bool" in output) == (True, False)
 
 
 @pytest.fixture(params=[b"", b"\x00\x00\x00\x10no such request\r\n\r\n"])
@@ -40,7 +40,7 @@ def other_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_a_port_of_another_server_is_explained(run: Commands, other_server: str) -> None:
     """A Kafka broker hangs up on HTTP, and has no TLS."""
-    plain, encrypted = (
+    plain, encrypted_result = (
         run("stream", "list", "--url", f"{scheme}://{other_server}") for scheme in ("http", "https")
     )
 
@@ -49,15 +49,15 @@ def test_a_port_of_another_server_is_explained(run: Commands, other_server: str)
         "does not use TLS; use http://, or correct the port in the URL\n",
     )
     ends = [
-        then if each.err.endswith(then) else each.err
-        for each, then in zip((plain, encrypted), remedies, strict=True)
+        then if result.err.endswith(then) else result.err
+        for result, then in zip((plain, encrypted_result), remedies, strict=True)
     ]
-    assert (ends, plain.status, encrypted.status) == ([*remedies], 69, 69)
+    assert (ends, plain.status, encrypted_result.status) == ([*remedies], 69, 69)
 
 
 def test_connection_closed_before_tls_begins_is_explained() -> None:
-    asked = AddressedQuestion("https://127.0.0.1:9092", Question("GET", "/v1/streams"), "")
+    question = AddressedQuestion("https://127.0.0.1:9092", Question("GET", "/v1/streams"), "")
 
-    error = build_unreachable(asked, OSError("TLS/SSL connection has been closed (EOF)"))
+    error = build_unreachable(question, OSError("TLS/SSL connection has been closed (EOF)"))
 
     assert str(error).endswith("does not use TLS; use http://, or correct the port in the URL")

@@ -11,7 +11,7 @@ from tools.trials.served import Served
 def test_unreachable_broker_is_reported_first(served: Served) -> None:
     """Problems of the stream come after it."""
     stream, address = served.new(), f"127.0.0.1:{free_port()}"
-    done = Commands(served.url)("observe", "kafka", "ingestion", address, stream, "--for", "0s")
-    said = done.err.splitlines()
+    result = Commands(served.url)("observe", "kafka", "ingestion", address, stream, "--for", "0s")
+    lines = result.err.splitlines()
 
-    assert (done.status, address in said[0], "unknown_domain" in said[1]) == (1, True, True)
+    assert (result.status, address in lines[0], "unknown_domain" in lines[1]) == (1, True, True)

@@ -75,15 +75,15 @@ ODD: list[tuple[str, Any]] = [
 def test_doctor_reports_odd_answers_in_one_sentence(path: str, body: object) -> None:
     """The doctor continues with the remaining checks."""
     with odd_controller(ANSWERS | {path: body}) as url:
-        done = Commands(url)("doctor", "s", "--json")
+        result = Commands(url)("doctor", "s", "--json")
 
-    facts = [each["fact"] for each in done.json["verdicts"]]
+    facts = [verdict["fact"] for verdict in result.json["verdicts"]]
     odd = [
-        each
-        for each in facts
-        if "unexpected answer" in each or "not a" in each or "no answer of a" in each
+        fact
+        for fact in facts
+        if "unexpected answer" in fact or "not a" in fact or "no answer of a" in fact
     ]
-    assert (done.status, len(odd)) == (1, 1)
+    assert (result.status, len(odd)) == (1, 1)
     assert len(odd[0]) < 1000
 
 
@@ -94,35 +94,35 @@ def test_doctor_checks_the_largest_number_of_domains() -> None:
     odd = {"/streams/s": STREAM | {"domains": domains}, "/explain": EXPLAINED | {"hints": hints}}
     odd["/writers"] = PAGE | {"writers": [WRITER | {"times": {}}]}
     with odd_controller(ANSWERS | odd) as url:
-        found = Commands(url)("doctor", "s", "--json").json["verdicts"]
+        verdicts = Commands(url)("doctor", "s", "--json").json["verdicts"]
 
-    checks = [each["check"] for each in found]
-    assert [f"domain {each}" in checks for each in domains] == [True] * MOST_DOMAINS
+    checks = [verdict["check"] for verdict in verdicts]
+    assert [f"domain {domain}" in checks for domain in domains] == [True] * MOST_DOMAINS
     assert checks.count("writers") == 1
 
 
 @pytest.mark.parametrize("words", [("explain", "s"), ("doctor", "s")])
 def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) -> None:
-    waited = {"writer": EVIL, "time": 5, "held_back_ms": 5, "times_out_in_ms": 5}
-    explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited]}
+    waiting_writer = {"writer": EVIL, "time": 5, "held_back_ms": 5, "times_out_in_ms": 5}
+    explanation = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waiting_writer]}
     history: dict[str, Any] = {"now": 5, "lower_before": None, "points": []}
-    with odd_controller(ANSWERS | {"/explain": explained, "/history": history}) as url:
-        done = Commands(url)(*words)
+    with odd_controller(ANSWERS | {"/explain": explanation, "/history": history}) as url:
+        result = Commands(url)(*words)
 
-    printed = done.out + done.err
-    assert SHOWN in printed
-    assert not CONTROLS & set(printed)
-    assert "noted-time: all is well" not in printed.splitlines()
+    output = result.out + result.err
+    assert SHOWN in output
+    assert not CONTROLS & set(output)
+    assert "noted-time: all is well" not in output.splitlines()
 
 
 def test_all_output_passes_one_function() -> None:
     """Other ways to print would let control characters through."""
     package = Path(__file__).resolve().parents[2] / "noted_time_cli"
-    found = {
-        each.name
-        for each in package.rglob("*.py")
+    file_names = {
+        file.name
+        for file in package.rglob("*.py")
         for word in ("typer.echo(", "click.echo(", "sys.stdout.write(")
-        if word in each.read_text()
+        if word in file.read_text()
     }
 
-    assert found == {"output.py"}
+    assert file_names == {"output.py"}

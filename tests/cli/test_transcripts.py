@@ -64,37 +64,37 @@ def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
     return re.split(rf"\n(?=\$ |(?:{verbs}) )", session)
 
 
-def read_time(written: str) -> int:
+def read_time(text: str) -> int:
     """Return a time as an integer.
 
     >>> read_time("10:00"), read_time("5"), read_time("2013-01-01T10:01Z")
     (1357034400000, 5, 1357034460000)
     """
-    return parse_time(f"2013-01-01T{written}Z" if written[2:3] == ":" else written)
+    return parse_time(f"2013-01-01T{text}Z" if text[2:3] == ":" else text)
 
 
 def join_columns(line: str) -> str:
     return re.sub(r"\t|  +", "  ", line.rstrip())
 
 
-def list_lines(done: Result) -> tuple[list[str], list[str]]:
+def list_lines(result: Result) -> tuple[list[str], list[str]]:
     """Return the lines of standard output and of standard error, or the text of its frame."""
-    framed = " ".join(re.findall("│ (.*?) *│", done.err))
-    err = [framed] if framed else done.err.splitlines()
-    return [*map(join_columns, done.out.splitlines())], [*map(join_columns, err)]
+    framed_text = " ".join(re.findall("│ (.*?) *│", result.err))
+    err = [framed_text] if framed_text else result.err.splitlines()
+    return [*map(join_columns, result.out.splitlines())], [*map(join_columns, err)]
 
 
-def is_expected(expected: list[str], found: list[str]) -> bool:
+def is_expected(expected: list[str], lines: list[str]) -> bool:
     """Whether lines are as expected, where `…` stands for any part of a line, or any lines.
 
     >>> is_expected(["a … c", "…"], ["a b c"]), is_expected(["a…"], ["a", "b"])
     (True, False)
     """
     patterns = (
-        r"(?:.*\n)*" if each == "…" else re.escape(each).replace("…", ".*") + r"\n"
-        for each in map(join_columns, expected)
+        r"(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + r"\n"
+        for line in map(join_columns, expected)
     )
-    return bool(re.fullmatch("".join(patterns), "".join(f"{each}\n" for each in found)))
+    return bool(re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in lines)))
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Session:
         """Perform an act of a paragraph, and compare its output."""
         line, *expected = act.splitlines()
         verb, _, rest = line.partition(" ")
-        path, _, given = rest.partition(" ")
+        path, _, arguments = rest.partition(" ")
         if verb == "$":
             self._type(line, expected)
         elif verb == "ask":
@@ -119,34 +119,34 @@ class Session:
         elif verb == "find":
             self._find(rest)
         elif verb == "note":
-            times = dict(each.split("=") for each in given.split())
+            times = dict(pair.split("=") for pair in arguments.split())
             note(self.served, path, **{name: read_time(time) for name, time in times.items()})
         elif verb == "write":
-            segment, *at = given.split()
-            write(Path.cwd(), path, int(segment), *map(read_time, at))
+            segment, *times_of_day = arguments.split()
+            write(Path.cwd(), path, int(segment), *map(read_time, times_of_day))
         elif verb == "rows":
-            segment, _, rows = given.partition(" ")
+            segment, _, rows = arguments.partition(" ")
             append_rows(Path.cwd(), path, int(segment), json.loads(rows))
         elif verb == "proxy":
             self.run.url = self.stack.enter_context(CachingProxy(self.served.url, rest)).url
         else:
-            self.served.call(verb, f"/{path}", json.loads(given or "null"))
+            self.served.call(verb, f"/{path}", json.loads(arguments or "null"))
 
     def _ask(self, words: list[str], expected: list[str]) -> None:
-        options = dict(each.split("=", 1) for each in words if "=" in each)
-        command, dataset, *time = (each for each in words if "=" not in each)
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        command, dataset, *time = (word for word in words if "=" not in word)
         options |= {"since": str(read_time(options["since"]))} if "since" in options else {}
-        done = ask(self.run, command, dataset, *map(read_time, time), **options)
-        self.printed = done.out + done.err
-        is_shown = any(not re.fullmatch(r"\[\d+\]", each) for each in expected)
-        compare(done, " ".join(words), expected if is_shown else ["…", "! …", *expected])
+        result = ask(self.run, command, dataset, *map(read_time, time), **options)
+        self.printed = result.out + result.err
+        is_shown = any(not re.fullmatch(r"\[\d+\]", line) for line in expected)
+        compare(result, " ".join(words), expected if is_shown else ["…", "! …", *expected])
 
     def _find(self, sought: str) -> None:
-        pattern, *given = re.split(" (?=[A-Z]+=)", sought)
-        found = re.search(pattern, self.printed)
-        assert found, (sought, self.printed)
-        self.found = found[1]
-        for name, _, value in (each.partition("=") for each in given):
+        pattern, *filters = re.split(" (?=[A-Z]+=)", sought)
+        match = re.search(pattern, self.printed)
+        assert match, (sought, self.printed)
+        self.found = match[1]
+        for name, _, value in (condition.partition("=") for condition in filters):
             self.found = self.found.replace(name, value)
 
     def _type(self, line: str, expected: list[str]) -> None:
@@ -154,38 +154,38 @@ class Session:
         echo, _, command = line[2:].rpartition(" | ")
         word, *words = shlex.split(command)
         if word == "noted-time":
-            typed = " ".join(shlex.split(echo)[1:])
-            done = self.run(*words, typed=typed)
-            self.printed = done.out + done.err
-            compare(done, line, expected)
+            typed_text = " ".join(shlex.split(echo)[1:])
+            result = self.run(*words, typed=typed_text)
+            self.printed = result.out + result.err
+            compare(result, line, expected)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
         elif word == "cd":
             os.chdir(words[0])
         else:
-            rows = "".join(f"{each.strip()}\n" for each in expected)
+            rows = "".join(f"{line.strip()}\n" for line in expected)
             subprocess.run(["sh", "-c", command], input=rows, text=True, check=True)
 
 
-def compare(done: Result, line: str, expected: list[str]) -> None:
+def compare(result: Result, line: str, expected: list[str]) -> None:
     """Compare the status and the output of a command."""
     ends = re.fullmatch(r"\[(\d+)\]", expected[-1] if expected else "")
     lines = expected[:-1] if ends else expected
-    err = [each[2:] for each in lines if each.startswith("! ")]
-    out = [each for each in lines if not each.startswith("! ")]
-    printed, told = list_lines(done)
+    err = [line[2:] for line in lines if line.startswith("! ")]
+    out = [line for line in lines if not line.startswith("! ")]
+    printed_lines, error_lines = list_lines(result)
     if line.endswith(" --json") and out:
-        assert matches(parse_expected("".join(out)), done.json), (line, done)
-        out = ["…"] if len(printed) == 1 else []
-    assert done.status == (int(ends[1]) if ends else 0), (line, done)
-    assert is_expected(out, printed), (line, done)
-    assert is_expected(err, told), (line, done)
+        assert matches(parse_expected("".join(out)), result.json), (line, result)
+        out = ["…"] if len(printed_lines) == 1 else []
+    assert result.status == (int(ends[1]) if ends else 0), (line, result)
+    assert is_expected(out, printed_lines), (line, result)
+    assert is_expected(err, error_lines), (line, result)
 
 
 def clear_streams(served: Served) -> None:
     """Leave only the stream `flights`, without writers."""
-    for each in served.ask("GET", "/streams").json()["streams"]:
-        served.call("DELETE", f"/{each['name']}")
+    for stream in served.ask("GET", "/streams").json()["streams"]:
+        served.call("DELETE", f"/{stream['name']}")
     served.create("flights")
 
 

@@ -12,8 +12,8 @@ from writer_client import WriterClient
 def test_a_writer_continues_with_another_controller() -> None:
     """The client calls the next URL as soon as one is away, and loses no note."""
     first, second = Served(), Served()
-    for served in (first, second):
-        served.create("s")
+    for server in (first, second):
+        server.create("s")
     with second, WriterClient(f"{first.url},{second.url}", "s", "UA") as client:
         client.note_time(5, {0: 10})
         client.flush()
@@ -43,7 +43,7 @@ def test_a_reader_follows_another_controller() -> None:
 def test_clients_do_not_draw_from_the_programs_random_numbers() -> None:
     """A program that seeded `random` draws the same numbers after retries."""
     before = random.getstate()
-    drawn = (draw_chance(), draw_chance())
+    chances = (draw_chance(), draw_chance())
 
     assert random.getstate() == before
-    assert all(0 <= each < 1 for each in drawn)
+    assert all(0 <= chance < 1 for chance in chances)

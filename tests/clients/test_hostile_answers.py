@@ -74,16 +74,16 @@ TRIES = 60
 """How many seconds an answer may take on a busy machine."""
 
 
-def answer(asked: BaseHTTPRequestHandler) -> None:
+def answer(request: BaseHTTPRequestHandler) -> None:
     """Send the answer of the path until the client hangs up."""
-    asked.rfile.read(int(asked.headers.get("content-length", 0)))
-    kind = asked.path.split("/")[1]
+    request.rfile.read(int(request.headers.get("content-length", 0)))
+    kind = request.path.split("/")[1]
     try:
         for piece in ANSWERS[kind]():
-            asked.connection.sendall(piece)
+            request.connection.sendall(piece)
     except OSError:
         HUNG_UP.set()
-    asked.close_connection = kind != "quick"
+    request.close_connection = kind != "quick"
 
 
 @pytest.fixture(scope="module")
@@ -234,25 +234,25 @@ def test_timeout_applies_in_a_forked_child(url: str) -> None:
     """The parent's watch may hold its lock at the fork."""
     with closing(Transport(url)) as parent:
         parent.ask(Question("GET", "/quick", {}))
-    held, forked = threading.Event(), threading.Event()
+    held_event, forked_event = threading.Event(), threading.Event()
 
     def hold() -> None:
         with connections._deadline_watch._changed:
-            held.set()
-            forked.wait()
+            held_event.set()
+            forked_event.wait()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait()
+    held_event.wait()
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(30)  # it would wait for ever for what its parent held
-        with closing(Transport(url, timeout_s=0.5)) as own, suppress(Unreachable):
-            own.ask(Question("GET", "/body", {}))
+        with closing(Transport(url, timeout_s=0.5)) as own_transport, suppress(Unreachable):
+            own_transport.ask(Question("GET", "/body", {}))
             os._exit(1)
         os._exit(7)
-    forked.set()
+    forked_event.set()
     holder.join()
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -41,9 +41,9 @@ def command(*words: str) -> Callable[[str], None]:
     """Return a function that raises the message of a failed command."""
 
     def ask(url: str) -> None:
-        said = Commands(url)(*words)
-        if said.status:
-            raise UnexpectedAnswer(said.out + said.err)
+        result = Commands(url)(*words)
+        if result.status:
+            raise UnexpectedAnswer(result.out + result.err)
 
     return ask
 
@@ -68,11 +68,11 @@ def test_a_time_that_is_not_an_int64_is_refused(
     """A gateway writes int64 as text; the sentence names the field."""
     content = json.dumps(body).replace('"lower": 0', f'"lower": {json.dumps(odd)}').encode()
 
-    with pytest.raises(UnexpectedAnswer) as refused:
+    with pytest.raises(UnexpectedAnswer) as refusal:
         Reply(status, {}, content).read(Question("GET", PATH, answer=kind))
 
-    assert refused.value.why.startswith("Expected `int")
-    assert refused.value.why.endswith(f" - at `{path}`")
+    assert refusal.value.why.startswith("Expected `int")
+    assert refusal.value.why.endswith(f" - at `{path}`")
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
@@ -103,10 +103,10 @@ def test_note_result_with_an_odd_time_is_refused(
 )
 def test_any_other_odd_field_is_refused(kind: type[object], body: object, why: str) -> None:
     """Offsets, flags, names and lists are checked as strictly as times."""
-    with pytest.raises(UnexpectedAnswer) as refused:
+    with pytest.raises(UnexpectedAnswer) as refusal:
         Reply(200, {}, json.dumps(body).encode()).read(Question("GET", PATH, answer=kind))
 
-    assert why in refused.value.why
+    assert why in refusal.value.why
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_domain_named_like_a_field_and_new_fields_pass() -> None:
     """A newer controller may add fields."""
     marks = {"lower": MARK | {"new": {"lower": "?"}}, "marks": None}
     content = json.dumps(STREAM | {"marks": marks, "seal": None, "later": [[{}]]}).encode()
-    read = Reply(200, {}, content).read(Question("GET", PATH, answer=StreamReply))
+    stream_reply = Reply(200, {}, content).read(Question("GET", PATH, answer=StreamReply))
 
-    assert read.marks == {"lower": Mark(1, 5, 5, StreamCut({0: 7}), 1), "marks": None}
+    assert stream_reply.marks == {"lower": Mark(1, 5, 5, StreamCut({0: 7}), 1), "marks": None}
 
 
 def test_gateway_status_decides_the_error() -> None:

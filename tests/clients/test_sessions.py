@@ -81,25 +81,25 @@ class Session(AsyncExitStack):
 
     async def perform(self, act: str) -> None:
         """Perform an act, and compare its outcome with the expected one."""
-        parsed = ACT.fullmatch(re.sub(r"\n +", " ", act))
-        assert parsed, act
-        said, how, expected = parsed.groups()
-        if how == "raises":
+        match = ACT.fullmatch(re.sub(r"\n +", " ", act))
+        assert match, act
+        request, operator, expected = match.groups()
+        if operator == "raises":
             name, _, text = expected.partition(" ")
             with pytest.raises(getattr(noted_time, name), match=as_pattern(text)):
-                await self.ask(said)
+                await self.ask(request)
             return
-        is_soon, until = how == "~>", time.monotonic() + PATIENCE_S
-        found = await self.ask(said, may_fail=is_soon)
-        while is_soon and not matches(parse_expected(expected), found):
-            assert time.monotonic() < until, (act, found)
+        is_soon, until = operator == "~>", time.monotonic() + PATIENCE_S
+        answer = await self.ask(request, may_fail=is_soon)
+        while is_soon and not matches(parse_expected(expected), answer):
+            assert time.monotonic() < until, (act, answer)
             await asyncio.sleep(0.01)
-            found = await self.ask(said, may_fail=True)
-        assert how is None or matches(parse_expected(expected), found), (act, found)
+            answer = await self.ask(request, may_fail=True)
+        assert operator is None or matches(parse_expected(expected), answer), (act, answer)
 
-    async def ask(self, said: str, *, may_fail: bool = False) -> Any:  # noqa: ANN401 - any JSON
+    async def ask(self, request: str, *, may_fail: bool = False) -> Any:  # noqa: ANN401 - any JSON
         """Return the outcome of an act."""
-        verb, _, rest = said.partition(" ")
+        verb, _, rest = request.partition(" ")
         path, _, body = rest.partition(" ")
         if verb in {"GET", "PUT", "POST", "DELETE"}:
             answer = self.served.ask(verb, f"/streams/{path}", json.loads(body or "null"))
@@ -124,48 +124,48 @@ class Session(AsyncExitStack):
             assert self.network is not None
             found = [note for post in self.network.posts for note in post]
         else:
-            found = self.excluded if verb == "excluded" else await self.call(said)
+            found = self.excluded if verb == "excluded" else await self.call(request)
         return as_json(found._asdict() if isinstance(found, TimeWindow | Lag) else found)
 
-    def plan(self, verb: str, given: str) -> None:
+    def plan(self, verb: str, plan: str) -> None:
         """Plan an answer in place of the controller's."""
         self.network = self.network or Scripted()
-        status, _, body = given.partition(" ")
+        status, _, body = plan.partition(" ")
         if verb == "always":
             self.network.handler = lambda _: httpx.Response(int(status), text=body)
         elif status.isdigit():
             elsewhere = {"location": "http://elsewhere/"}
             self.network.planned.append(httpx.Response(int(status), text=body, headers=elsewhere))
         else:
-            self.network.planned.append(results(json.loads(given)))
+            self.network.planned.append(results(json.loads(plan)))
 
     async def expect_warning(self, text: str) -> None:
-        shown = self.warnings_shown
+        shown_count = self.warnings_shown
         if text == "nothing":
-            assert self.caplog.messages[shown:] == []
+            assert self.caplog.messages[shown_count:] == []
             return
-        await asyncio.to_thread(wait_until, lambda: len(self.caplog.messages) > shown)
-        said = self.caplog.messages[shown]
-        assert re.search(as_pattern(text), said), said
+        await asyncio.to_thread(wait_until, lambda: len(self.caplog.messages) > shown_count)
+        message = self.caplog.messages[shown_count]
+        assert re.search(as_pattern(text), message), message
         self.warnings_shown += 1
 
-    async def call(self, said: str) -> object:
+    async def call(self, request: str) -> object:
         """Open a client, call it, or return an attribute."""
-        parsed = CALL.fullmatch(said)
-        assert parsed, said
-        name, client, target, given = parsed.groups()
-        values, options = read_arguments(given or "")
+        match = CALL.fullmatch(request)
+        assert match, request
+        name, client, target, arguments = match.groups()
+        values, options = read_arguments(arguments or "")
         if client is None:
             await self.open(name, target, values, options)
             return None
-        found = getattr(self.clients[client], target)
-        found = found if given is None else found(*values, **options)
+        result = getattr(self.clients[client], target)
+        result = result if arguments is None else result(*values, **options)
         if name is not None:
-            self.clients[name] = found
+            self.clients[name] = result
             return None
-        if isinstance(found, Iterator | AsyncIterator):
-            return await take(None, found)
-        return await found if isinstance(found, Awaitable) else found
+        if isinstance(result, Iterator | AsyncIterator):
+            return await take(None, result)
+        return await result if isinstance(result, Awaitable) else result
 
     async def open(
         self, name: str | None, kind: str, values: list[Any], options: dict[str, Any]
@@ -185,27 +185,29 @@ class Session(AsyncExitStack):
         self.clients[name or ""] = client
 
 
-async def take(count: int | None, found: Iterator[object] | AsyncIterator[object]) -> list[object]:
+async def take(
+    count: int | None, results: Iterator[object] | AsyncIterator[object]
+) -> list[object]:
     """Return so many items, or all."""
-    if isinstance(found, Iterator):
-        return list(islice(found, count))
-    taken: list[object] = []
+    if isinstance(results, Iterator):
+        return list(islice(results, count))
+    taken_results: list[object] = []
     with suppress(StopAsyncIteration):
-        while len(taken) != count:
-            taken.append(await anext(found))
-    return taken
+        while len(taken_results) != count:
+            taken_results.append(await anext(results))
+    return taken_results
 
 
-def read_arguments(given: str) -> tuple[list[Any], dict[str, Any]]:
+def read_arguments(arguments: str) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a call.
 
     >>> read_arguments("5, {0: 10}, domain='ship'")
     ([5, {0: 10}], {'domain': 'ship'})
     """
-    call = ast.parse(f"f({given})", mode="eval").body
+    call = ast.parse(f"f({arguments})", mode="eval").body
     assert isinstance(call, ast.Call)
-    named = {each.arg or "": ast.literal_eval(each.value) for each in call.keywords}
-    return [ast.literal_eval(each) for each in call.args], named
+    keywords = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
+    return [ast.literal_eval(argument) for argument in call.args], keywords
 
 
 def as_pattern(text: str) -> str:
@@ -215,9 +217,11 @@ def as_pattern(text: str) -> str:
 
 def list_own_work() -> set[object]:
     """Return the threads and tasks of clients."""
-    work = {each: each.name for each in threading.enumerate()}
-    tasks = {each: each.get_name() for each in asyncio.all_tasks()}
-    return {each for each, name in (work | tasks).items() if name.startswith("noted-time")}
+    work = {thread: thread.name for thread in threading.enumerate()}
+    tasks = {task: task.get_name() for task in asyncio.all_tasks()}
+    return {
+        work_piece for work_piece, name in (work | tasks).items() if name.startswith("noted-time")
+    }
 
 
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])

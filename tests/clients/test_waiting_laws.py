@@ -53,13 +53,13 @@ class Trial:
                 return None
             wait_s = step / 1000
             assert 0.0 <= wait_s <= LONG_POLL_S
-            each, takes_s = next(ahead)
+            outcome, takes_s = next(ahead)
             began = self.now
-            self.now += takes_s + (wait_s if isinstance(each, NotYet) else 0.0)
+            self.now += takes_s + (wait_s if isinstance(outcome, NotYet) else 0.0)
             self.looks.append((began, self.now))
-            if isinstance(each, NotedTimeError):
-                raise each
-            return each
+            if isinstance(outcome, NotedTimeError):
+                raise outcome
+            return outcome
 
         steps = until_complete(judge, timeout_s, clock=lambda: self.now, chance=lambda: chance)
         return run(steps, perform)
@@ -71,15 +71,15 @@ def test_wait_ends_exactly_when_the_time_is_complete(
 ) -> None:
     """It returns the answer, or raises the last reason."""
     trial = Trial([*before, ("complete", 0.0)])
-    found: object = None
+    outcome: object = None
     try:
-        found = trial.wait(timeout_s)
+        outcome = trial.wait(timeout_s)
     except (Conflict, Unreachable) as error:
-        found = error
-    planned = [each for each, _ in trial.found]
+        outcome = error
+    planned_outcomes = [outcome for outcome, _ in trial.found]
 
-    assert found is planned[len(trial.looks) - 1]
-    assert found == "complete" or trial.now >= timeout_s
+    assert outcome is planned_outcomes[len(trial.looks) - 1]
+    assert outcome == "complete" or trial.now >= timeout_s
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=9), TIMEOUTS)
@@ -107,8 +107,8 @@ def test_wait_pauses_between_polls(
         trial.wait(timeout_s)
 
     between = [after[0] - before[1] for before, after in pairwise(trial.looks)]
-    asked = [getattr(pause.why, "pause_s", None) for pause in trial.pauses]
-    assert between[:-1] == pytest.approx(asked[:-1])
+    asked_pauses = [getattr(pause.why, "pause_s", None) for pause in trial.pauses]
+    assert between[:-1] == pytest.approx(asked_pauses[:-1])
 
 
 @given(st.integers(1, 9), st.floats(0.0, 1.0, exclude_max=True), st.none() | st.floats(0.0, 60.0))
@@ -123,11 +123,11 @@ def test_a_fault_is_retried_with_backoff(
 
     assert trial.wait(1e6, chance) == "it"
     delays = [
-        Backoff().delay_s(each, chance=chance, retry_after_s=retry_after_s)
-        for each in range(1, faults + 1)
+        Backoff().delay_s(fault, chance=chance, retry_after_s=retry_after_s)
+        for fault in range(1, faults + 1)
     ]
-    seen = [(pause.failures, pause.seconds) for pause in trial.pauses]
-    assert seen == [*enumerate(delays, 1), (0, 1.0), (1, delays[0])]
+    failures_and_delays = [(pause.failures, pause.seconds) for pause in trial.pauses]
+    assert failures_and_delays == [*enumerate(delays, 1), (0, 1.0), (1, delays[0])]
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=5))
@@ -146,8 +146,8 @@ def test_each_reason_is_news_once(before: list[tuple[NotedTimeError, float]]) ->
     trial = Trial([*before, ("complete", 0.0)])
     trial.wait(1e6)
 
-    said = [str(each) for each, _ in before]
-    assert [str(pause.why) for pause in trial.pauses] == said
-    new = [each != last for last, each in pairwise(["", *said])]
-    assert [pause.is_news for pause in trial.pauses] == new
+    reasons = [str(reason) for reason, _ in before]
+    assert [str(pause.why) for pause in trial.pauses] == reasons
+    is_new = [reason != last for last, reason in pairwise(["", *reasons])]
+    assert [pause.is_news for pause in trial.pauses] == is_new
     assert trial.looks[0][1] == before[0][1]

@@ -51,7 +51,9 @@ class MarkedTopic:
 
     def write(self, *seconds: int) -> None:
         """Write a record of each second to both partitions."""
-        self.broker.send(self.topic, [(p, "x", 1000 * each) for each in seconds for p in self.ends])
+        self.broker.send(
+            self.topic, [(p, "x", 1000 * second) for second in seconds for p in self.ends]
+        )
         self.ends = {partition: end + len(seconds) for partition, end in self.ends.items()}
 
     def mark(self, second: int, *, stream: str = "", of: str = "") -> None:
@@ -78,9 +80,9 @@ def topic(broker: Broker, server: str, tmp_path: Path) -> MarkedTopic:
 
 def test_server_has_nothing_of_this_package() -> None:
     code = "import noted_time"
-    tried = subprocess.run([plain_python(), "-I", "-c", code], capture_output=True, check=False)
+    process = subprocess.run([plain_python(), "-I", "-c", code], capture_output=True, check=False)
 
-    assert b"No module named 'noted_time'" in tried.stderr
+    assert b"No module named 'noted_time'" in process.stderr
 
 
 def test_windows_are_counted_by_marks_over_a_restart(topic: MarkedTopic) -> None:
@@ -109,10 +111,10 @@ def test_program_of_the_page_runs_without_the_package(topic: MarkedTopic) -> Non
     lacking = ("noted_time", "spark_integration")
     topic.write(1, 2)
     topic.mark(2)
-    counted = topic.count("printed", lacking, code=code)
+    counts = topic.count("printed", lacking, code=code)
     topic.mark(3, stream="trains")
 
-    assert counted == [[1, 2]]
+    assert counts == [[1, 2]]
     assert f"has no mark of {topic.topic} at offset 1" in topic.count("printed", lacking, code=code)
 
 
@@ -122,8 +124,8 @@ def test_complete_window_is_read_over_connect(topic: MarkedTopic, token_controll
     token_controller.stream(topic.topic).note("w", 2000, topic.ends)
 
     window = [1000, 2000]
-    found = topic.count(
+    counts = topic.count(
         "complete", (), url=token_controller.url, token=token_controller.token, window=window
     )
 
-    assert found == [[1, 2]]
+    assert counts == [[1, 2]]

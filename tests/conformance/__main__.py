@@ -85,22 +85,24 @@ def main() -> int:
     parser.description, parser.formatter_class = __doc__, shape
     parser.add_argument("--only", action="append", help="only trials whose name contains this")
     parser.add_argument("command", nargs="+", help="the program and its arguments")
-    given = parser.parse_args()
-    parts = given.only or [""]
-    chosen = [each for each in read_scripts() if any(part in each.name for part in parts)]
-    if not chosen:
+    options = parser.parse_args()
+    parts = options.only or [""]
+    chosen_scripts = [
+        script for script in read_scripts() if any(part in script.name for part in parts)
+    ]
+    if not chosen_scripts:
         parser.error(f"unknown trial: {', '.join(parts)}")
-    if shutil.which(given.command[0]) is None:
-        parser.error(f"program not found: {given.command[0]}")
-    with console.status(f"{len(chosen)} trials"):
-        verdicts = list(run_trials(given.command, chosen))
+    if shutil.which(options.command[0]) is None:
+        parser.error(f"program not found: {options.command[0]}")
+    with console.status(f"{len(chosen_scripts)} trials"):
+        verdicts = list(run_trials(options.command, chosen_scripts))
     console.print(build_table(verdicts))
-    failed = next((each.name for each in verdicts if each.broken), None)
-    if failed is not None:
+    failed_name = next((verdict.name for verdict in verdicts if verdict.broken), None)
+    if failed_name is not None:
         console.print(
-            f"\n{STEPS} has the steps of each trial. --only '{failed}' runs a single one."
+            f"\n{STEPS} has the steps of each trial. --only '{failed_name}' runs a single one."
         )
-    return 0 if failed is None else 1
+    return 0 if failed_name is None else 1
 
 
 def run_trials(command: Sequence[str], scripts: Sequence[Script]) -> Iterator[Verdict]:
@@ -109,24 +111,26 @@ def run_trials(command: Sequence[str], scripts: Sequence[Script]) -> Iterator[Ve
         directory = Path(name)
         with ServeProcess(directory).ready() as controller, ThreadPoolExecutor(AT_ONCE) as pool:
             calls = Calls(controller.url)
-            yield from pool.map(lambda each: _run(each, command, calls, directory), scripts)
+            yield from pool.map(lambda script: _run(script, command, calls, directory), scripts)
 
 
 def _run(script: Script, command: Sequence[str], controller: Calls, directory: Path) -> Verdict:
-    own = directory / script.name.lower().replace(" ", "-")
-    own.mkdir()
+    script_directory = directory / script.name.lower().replace(" ", "-")
+    script_directory.mkdir()
     with ExitStack() as stack:
-        broken = Trial(command, controller, own, stack).judge(script.steps)
+        broken = Trial(command, controller, script_directory, stack).judge(script.steps)
     return Verdict(script.name, script.law, "; ".join(broken[:MOST_SHOWN]))
 
 
 def build_table(verdicts: Sequence[Verdict]) -> Table:
-    failed = sum(bool(each.broken) for each in verdicts)
-    title = f"{len(verdicts) - failed} of {len(verdicts)} trials pass"
+    failed_count = sum(bool(verdict.broken) for verdict in verdicts)
+    title = f"{len(verdicts) - failed_count} of {len(verdicts)} trials pass"
     table = Table("", "trial", "its law, and what broke", title=title, box=None)
-    for each in verdicts:
-        law = escape(each.law) + (f"\n[red]{escape(each.broken)}[/red]" if each.broken else "")
-        table.add_row("[red]FAIL[/red]" if each.broken else "pass", each.name, law)
+    for verdict in verdicts:
+        law = escape(verdict.law) + (
+            f"\n[red]{escape(verdict.broken)}[/red]" if verdict.broken else ""
+        )
+        table.add_row("[red]FAIL[/red]" if verdict.broken else "pass", verdict.name, law)
     return table
 
 

@@ -82,19 +82,21 @@ class WriterProgram:
 
     def ask(self, command: str) -> Json:
         """Give a command, and return the program's answer."""
-        at = time.monotonic()
+        asked_at = time.monotonic()
         name, *words = command.split()
         if name in ("write", "ends"):
-            written = dict(zip(self.ends, map(int, words), strict=True))
+            written_counts = dict(zip(self.ends, map(int, words), strict=True))
             before = self.ends if name == "write" else {}
-            self.ends = {each: before.get(each, 0) + n for each, n in written.items()}
-        self.said.append(Said(at, command, self.ends, {}))
+            self.ends = {
+                segment: before.get(segment, 0) + n for segment, n in written_counts.items()
+            }
+        self.said.append(Said(asked_at, command, self.ends, {}))
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{command}\n")
             self._process.stdin.flush()
         answer = self._answer(command)
-        self.said[-1] = Said(at, command, self.ends, answer)
+        self.said[-1] = Said(asked_at, command, self.ends, answer)
         return answer
 
     def crash(self) -> float:

@@ -139,7 +139,7 @@ class Proxy:
 def read_results(content: bytes) -> list[Json]:
     """Return the results in an answer to notes, none for another answer."""
     try:
-        return [dict(each) for each in json.loads(content)["results"]]
+        return [dict(result) for result in json.loads(content)["results"]]
     except (ValueError, KeyError, TypeError):
         return []
 
@@ -157,29 +157,29 @@ def _refuse(fault: Fault) -> httpx.Response:
 def serving(proxy: Proxy) -> Iterator[str]:
     """Serve the proxy on a free port, and yield its URL."""
 
-    def respond(asked: BaseHTTPRequestHandler) -> None:
+    def respond(request: BaseHTTPRequestHandler) -> None:
         names = ("content-type", "authorization")
-        headers = {name: asked.headers[name] for name in names if name in asked.headers}
-        answer = proxy.answer(asked.command, asked.path, headers, _read(asked))
+        headers = {name: request.headers[name] for name in names if name in request.headers}
+        answer = proxy.answer(request.command, request.path, headers, _read(request))
         if answer is None:
-            asked.close_connection = True
+            request.close_connection = True
             return
-        kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
-        stated = int(answer.headers.get("content-length", 0))
-        if stated > len(answer.content):  # it breaks off
-            asked.close_connection, kept["content-length"] = True, str(stated)
-        give(asked, answer.status_code, answer.content, kept)
+        kept_headers = {name: answer.headers[name] for name in KEPT if name in answer.headers}
+        stated_length = int(answer.headers.get("content-length", 0))
+        if stated_length > len(answer.content):  # it breaks off
+            request.close_connection, kept_headers["content-length"] = True, str(stated_length)
+        give(request, answer.status_code, answer.content, kept_headers)
 
     with Loopback(respond) as server:
         yield server.url
 
 
-def _read(asked: BaseHTTPRequestHandler) -> bytes:
-    if asked.headers.get("transfer-encoding", "").lower() != "chunked":
-        return asked.rfile.read(int(asked.headers.get("content-length", 0)))
+def _read(request: BaseHTTPRequestHandler) -> bytes:
+    if request.headers.get("transfer-encoding", "").lower() != "chunked":
+        return request.rfile.read(int(request.headers.get("content-length", 0)))
     content = b""
-    while size := int(asked.rfile.readline().partition(b";")[0], 16):
-        content += asked.rfile.read(size)
-        asked.rfile.readline()
-    asked.rfile.readline()
+    while size := int(request.rfile.readline().partition(b";")[0], 16):
+        content += request.rfile.read(size)
+        request.rfile.readline()
+    request.rfile.readline()
     return content

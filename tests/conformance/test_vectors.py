@@ -36,7 +36,7 @@ def show_mark(domain: str, mark: Mark) -> Vector:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("vector", read("exchanges"), ids=lambda each: each["name"])
+@pytest.mark.parametrize("vector", read("exchanges"), ids=lambda vector: vector["name"])
 async def test_an_answer_has_these_bytes(vector: Vector) -> None:
     time = GivenTime(wall=vector["now"])
     controller = Controller(MemoryStore(), time.clocks())
@@ -50,7 +50,7 @@ async def test_an_answer_has_these_bytes(vector: Vector) -> None:
             assert (answer.status_code, answer.text) == (step["status"], step["answer"])
 
 
-@pytest.mark.parametrize("vector", read("aggregation"), ids=lambda each: each["name"])
+@pytest.mark.parametrize("vector", read("aggregation"), ids=lambda vector: vector["name"])
 def test_notes_make_these_marks(vector: Vector) -> None:
     stream = make_stream(domains=tuple(vector["domains"]))
     for step in vector["steps"]:
@@ -64,33 +64,35 @@ def test_notes_make_these_marks(vector: Vector) -> None:
 
 def test_histories_include_all_golden_cases() -> None:
     """With the watermarks that the other engine emits."""
-    found = {vector["name"]: vector["steps"] for vector in read("aggregation")}
+    steps_by_name = {vector["name"]: vector["steps"] for vector in read("aggregation")}
     for case in json.loads(GOLDEN.read_text("utf-8")):
-        steps = found[case["name"]][case["inputs"] :]  # after the joins
+        steps = steps_by_name[case["name"]][case["inputs"] :]  # after the joins
         lowers = [[[mark["domain"], mark["lower"]] for mark in step["marks"]] for step in steps]
 
         assert lowers == [[[str(k), v] for k, v in step["expect"]] for step in case["steps"]]
 
 
-@pytest.mark.parametrize("vector", read("cuts"), ids=lambda each: each["name"])
+@pytest.mark.parametrize("vector", read("cuts"), ids=lambda vector: vector["name"])
 def test_two_cuts_are_in_this_relation(vector: Vector) -> None:
-    one, other = (StreamCut(position_from_wire(vector[name])) for name in ("one", "other"))
-    found = {
-        "one_reaches_other": one.reaches(other),
-        "other_reaches_one": other.reaches(one),
-        "join": position_to_wire(one.join(other).offsets),
+    first_cut, other = (StreamCut(position_from_wire(vector[name])) for name in ("one", "other"))
+    relation = {
+        "one_reaches_other": first_cut.reaches(other),
+        "other_reaches_one": other.reaches(first_cut),
+        "join": position_to_wire(first_cut.join(other).offsets),
     }
 
-    assert {**vector, **found} == vector
+    assert {**vector, **relation} == vector
 
 
-@pytest.mark.parametrize("vector", read("windows"), ids=lambda each: each["name"])
+@pytest.mark.parametrize("vector", read("windows"), ids=lambda vector: vector["name"])
 def test_a_position_has_this_window(vector: Vector) -> None:
     marks = [
         Mark(m["seq"], m["lower"], m["upper"], StreamCut(position_from_wire(m["cut"])))
         for m in vector["marks"]
     ]
     window = MarkHistory(marks).window(position_from_wire(vector["position"]))
-    found = {name: getattr(window, name) for name in ("lower", "upper", "lower_seq", "upper_seq")}
+    window_fields = {
+        name: getattr(window, name) for name in ("lower", "upper", "lower_seq", "upper_seq")
+    }
 
-    assert found == vector["window"]
+    assert window_fields == vector["window"]

@@ -31,26 +31,28 @@ FAULTS = {
 }
 
 
-def find_broken(command: Sequence[str], only: str = "") -> dict[str, str]:
+def find_broken(command: Sequence[str], name_part: str = "") -> dict[str, str]:
     """Return the trials that a writer program fails, with what broke."""
-    chosen = [each for each in read_scripts() if only in each.name]
-    return {each.name: each.broken for each in run_trials(command, chosen) if each.broken}
+    chosen_scripts = [script for script in read_scripts() if name_part in script.name]
+    return {
+        trial.name: trial.broken for trial in run_trials(command, chosen_scripts) if trial.broken
+    }
 
 
 def tool(name: str, *elsewhere: str) -> str:
     """Return the path of a program. The test is skipped without it."""
-    found = next(filter(None, map(shutil.which, (name, *elsewhere))), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, (name, *elsewhere))), None)
+    if path is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return path
 
 
 def folder(language: str) -> Path:
     """Return the folder of a language's writer. The test is skipped without it."""
-    found = ROOT / "integrations" / language
-    if not found.exists():
+    path = ROOT / "integrations" / language
+    if not path.exists():
         pytest.skip(f"integrations/{language} is missing")
-    return found
+    return path
 
 
 def build_java(directory: Path) -> list[str]:
@@ -78,13 +80,15 @@ def build_package() -> Path:
     node_modules = tempfile.TemporaryDirectory(prefix="typescript-")
     atexit.register(node_modules.cleanup)
     package = Path(node_modules.name) / "writer"
-    ignored = shutil.ignore_patterns("node_modules", "dist")
-    shutil.copytree(folder("typescript"), package, ignore=ignored)
+    ignored_names = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(folder("typescript"), package, ignore=ignored_names)
     npm = tool("npm")
     install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    installed = subprocess.run(install, cwd=package, check=False, capture_output=True, text=True)
-    if installed.returncode != 0:
-        pytest.skip(f"npm cannot install tsc: {installed.stderr}")
+    install_process = subprocess.run(
+        install, cwd=package, check=False, capture_output=True, text=True
+    )
+    if install_process.returncode != 0:
+        pytest.skip(f"npm cannot install tsc: {install_process.stderr}")
     subprocess.run([npm, "run", "build"], cwd=package, check=True)
     return package
 
@@ -109,13 +113,13 @@ def test_a_writer_passes(language: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("vet", "./..."), ("test", "./...")])
 def test_the_go_module_passes_its_own_tests(words: Sequence[str]) -> None:
-    done = subprocess.run([tool("go", GO), *words], cwd=folder("go"), check=False)
-    assert done.returncode == 0
+    process = subprocess.run([tool("go", GO), *words], cwd=folder("go"), check=False)
+    assert process.returncode == 0
 
 
 def test_the_typescript_package_passes_its_own_tests() -> None:
-    done = subprocess.run([tool("npm"), "test"], cwd=build_package(), check=False)
-    assert done.returncode == 0
+    process = subprocess.run([tool("npm"), "test"], cwd=build_package(), check=False)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -38,13 +38,13 @@ class Script(NamedTuple):
 
 
 def read_scripts() -> list[Script]:
-    found = []
+    scripts = []
     for part in TRIALS.read_text(encoding="utf-8").split("\n== ")[1:]:
         name, law, *lines = part.strip().splitlines()
         faults = dict(re.findall(r"^finds (.+?): (.+)$", part, re.MULTILINE))
         steps = [line for line in lines if not line.startswith("finds ")]
-        found.append(Script(name, law, faults, steps))
-    return found
+        scripts.append(Script(name, law, faults, steps))
+    return scripts
 
 
 def parse_fault(word: str) -> Fault:
@@ -53,12 +53,12 @@ def parse_fault(word: str) -> Fault:
     >>> parse_fault("429+1")
     Fault(kind='status', status=429, code='', retry_after_s=1)
     """
-    found = re.fullmatch(r"(\d{3})(?:\+(\d+))?(?::(\w+))?", word)
-    if found is None and word in KINDS:
+    match = re.fullmatch(r"(\d{3})(?:\+(\d+))?(?::(\w+))?", word)
+    if match is None and word in KINDS:
         return Fault(word)
-    assert found is not None, f"no fault is called {word}"
-    after = None if found[2] is None else int(found[2])
-    return Fault("status", int(found[1]), found[3] or "", after)
+    assert match is not None, f"no fault is called {word}"
+    after = None if match[2] is None else int(match[2])
+    return Fault("status", int(match[1]), match[3] or "", after)
 
 
 def format_answer(answer: Json) -> str:
@@ -71,13 +71,17 @@ def format_answer(answer: Json) -> str:
     return "late" if answer.get("late") else " ".join(words)
 
 
-def find_acknowledged(said: Sequence[Said]) -> Claim:
+def find_acknowledged(answers: Sequence[Said]) -> Claim:
     """Return the last acknowledged time, and the position that was acknowledged with a time."""
-    noted = [(each.time, each.ends) for each in said if each.is_acknowledged and each.time]
+    times_and_ends = [
+        (answer.time, answer.ends) for answer in answers if answer.is_acknowledged and answer.time
+    ]
     position = Counter[int]()
-    for _, ends in noted:
+    for _, ends in times_and_ends:
         position |= Counter({int(segment): end for segment, end in ends.items()})
-    return Claim({"default": max(time for time, _ in noted)} if noted else {}, position)
+    return Claim(
+        {"default": max(time for time, _ in times_and_ends)} if times_and_ends else {}, position
+    )
 
 
 class Trial:
@@ -102,14 +106,14 @@ class Trial:
             for step in steps:
                 self._perform(step.split())
             for program, _ in self._programs:
-                acknowledged = {WRITER: find_acknowledged(program.said)}
-                found = judge(members={WRITER: self._row()}, acknowledged=acknowledged)
-                broken += [str(each.account) for each in found]
+                acknowledged_claims = {WRITER: find_acknowledged(program.said)}
+                broken_laws = judge(members={WRITER: self._row()}, acknowledged=acknowledged_claims)
+                broken += [str(broken_law.account) for broken_law in broken_laws]
         except (Broken, httpx.HTTPError) as error:
             broken.append(str(error))
         for program, proxy in self._programs:
-            found = judge(said=program.said, requests=proxy.requests)
-            broken += [str(each.account) for each in found]
+            broken_laws = judge(said=program.said, requests=proxy.requests)
+            broken += [str(broken_law.account) for broken_law in broken_laws]
         return list(dict.fromkeys(broken))
 
     def _perform(self, words: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each step
@@ -119,7 +123,7 @@ class Trial:
             case ["older", *command]:
                 self._ask(self._programs[0][0], " ".join(command))
             case ["faults", *faults]:
-                self._proxy.planned = [parse_fault(each) for each in faults]
+                self._proxy.planned = [parse_fault(fault) for fault in faults]
             case ["release"]:
                 self._proxy.release()
             case ["away" | "back", *seconds]:
@@ -163,13 +167,13 @@ class Trial:
         self._controller.create(self._stream, max_time_ahead_ms=None)
         self._note_peer(None)
 
-    def _note_peer(self, at: int | None) -> None:
-        note = {"writer": PEER, "time": at, "position": {"2": 1}}
+    def _note_peer(self, time: int | None) -> None:
+        note = {"writer": PEER, "time": time, "position": {"2": 1}}
         self._controller.call("POST", f"/{self._stream}/notes", {"notes": [note]})
 
     def _start(self, options: Sequence[str]) -> None:
         proxy = Proxy(self._controller.url)
-        variables = dict(each.split("=") for each in options) | {
+        variables = dict(option.split("=") for option in options) | {
             "NOTED_TIME_URL": self._open.enter_context(serving(proxy)),
             "NOTED_TIME_STREAM": self._stream,
             "NOTED_TIME_WRITER": WRITER,
@@ -178,20 +182,31 @@ class Trial:
         self._programs.append((self._open.enter_context(program), proxy))
 
     def _ask(self, program: WriterProgram, step: str) -> None:
-        command, _, wanted = step.partition(" = ")
+        command, _, wanted_answer = step.partition(" = ")
         answer = program.close() if command == "close" else program.ask(command)
         if command.startswith(("write ", "ends ")):
             right: Json = {"answer": "ok", "position": program.ends}
-            is_right, wanted = answer == right, json.dumps(right)
+            is_right, wanted_answer = answer == right, json.dumps(right)
         else:
-            is_right = format_answer(answer) in (wanted or "accepted").split(" | ")
+            is_right = format_answer(answer) in (wanted_answer or "accepted").split(" | ")
         if not is_right:
-            given = json.dumps(answer)
-            raise Broken(f"`{command}` is answered {given}, not {wanted or 'accepted'}")
+            json_answer = json.dumps(answer)
+            raise Broken(
+                f"`{command}` is answered {json_answer}, not {wanted_answer or 'accepted'}"
+            )
         if command == "join" and answer["answer"] != "refused":
-            known = [each.ends.values() for each, _ in self._programs]
+            ends_of_programs = [program.ends.values() for program, _ in self._programs]
             self._ask(
-                program, " ".join(["ends", *(str(max(each)) for each in zip(*known, strict=True))])
+                program,
+                " ".join(
+                    [
+                        "ends",
+                        *(
+                            str(max(ends_of_segment))
+                            for ends_of_segment in zip(*ends_of_programs, strict=True)
+                        ),
+                    ]
+                ),
             )
 
     def _ask_until(self, step: str) -> None:
@@ -206,9 +221,9 @@ class Trial:
     def _expect_silence(self, since: float, seconds: float) -> None:
         time.sleep(seconds)
         for _, proxy in self._programs:
-            sent = [each.notes for each in proxy.requests if each.at > since]
-            if sent:
-                raise Broken(f"the program sends requests when it should not: {sent[0]}")
+            sent_notes = [request.notes for request in proxy.requests if request.at > since]
+            if sent_notes:
+                raise Broken(f"the program sends requests when it should not: {sent_notes[0]}")
 
     def _row(self) -> Json:
         for row in self._controller.get(f"{self._stream}/writers")["writers"]:
@@ -216,15 +231,16 @@ class Trial:
                 return dict(row)
         raise Broken("the controller does not know the writer")
 
-    def _expect_row(self, wanted: str) -> None:
+    def _expect_row(self, wanted_row: str) -> None:
         while self._background:
             self._background.pop().join()
         row = self._row()
-        offsets = (str(row["position"].get(each, 0)) for each in self._programs[0][0].ends)
-        found = " ".join([row["state"], str(row["times"].get("default", "-")), *offsets])
-        if wanted != found:
+        offsets = (str(row["position"].get(segment, 0)) for segment in self._programs[0][0].ends)
+        found_row = " ".join([row["state"], str(row["times"].get("default", "-")), *offsets])
+        if wanted_row != found_row:
             raise Broken(
-                f"the controller has the writer as {found!r}, not {wanted!r} (state, time, offsets)"
+                f"the controller has the writer as {found_row!r}, not {wanted_row!r} "
+                "(state, time, offsets)"
             )
 
     def _begin(self, thread: threading.Thread) -> None:
@@ -249,6 +265,6 @@ class Trial:
                 source.backup(target)
             target.close()
         if step == "restore":
-            for each in self._directory.glob(f"{DATABASE}-*"):
-                each.unlink()
+            for file in self._directory.glob(f"{DATABASE}-*"):
+                file.unlink()
             shutil.copy(backup, database)

@@ -87,12 +87,12 @@ def late_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories of two writers, live at first, with many late requests."""
     domain = st.just(DOMAINS[0])
     two = st.sampled_from(WRITERS[:2])
-    begun: list[Act] = [
+    first_acts: list[Act] = [
         ("note", (writer, DOMAINS[0], 1, True, "live", "own")) for writer in WRITERS[:2]
     ]
-    later = st.fixed_dictionaries({DOMAINS[0]: st.integers(0, 1)})
+    advances = st.fixed_dictionaries({DOMAINS[0]: st.integers(0, 1)})
     acts = (
-        _act("write", two, st.integers(0, 1), later),
+        _act("write", two, st.integers(0, 1), advances),
         _act(
             "note",
             *(two, domain, st.none() | st.just(3), st.just(value=True), _live_or_idle, _declares),
@@ -100,26 +100,26 @@ def late_histories() -> st.SearchStrategy[list[Act]]:
         _act("deliver", two, st.integers(1, 3)),
         _act("advance", domain),
     )
-    return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: begun + acts)
+    return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: first_acts + acts)
 
 
 def event_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories, with all trouble, whose writers mostly declare and seldom share."""
-    later = {domain: st.integers(0, 6) for domain in DOMAINS}
-    own = [
-        _act("write", st.just(writer), st.just(number), st.fixed_dictionaries(later))
+    advances = {domain: st.integers(0, 6) for domain in DOMAINS}
+    writer_acts = [
+        _act("write", st.just(writer), st.just(number), st.fixed_dictionaries(advances))
         for number, writer in enumerate(WRITERS)
     ]
-    begun: list[Act] = []
+    first_acts: list[Act] = []
     for number, writer in enumerate(WRITERS):
-        begun.append(("write", (writer, number, {})))
-        begun += [("note", (writer, domain, 1, True, "live", "all")) for domain in DOMAINS]
-    whole = st.just(value=True)
+        first_acts.append(("write", (writer, number, {})))
+        first_acts += [("note", (writer, domain, 1, True, "live", "all")) for domain in DOMAINS]
+    is_whole = st.just(value=True)
     all_ = st.just("all")
-    note = _act("note", _writers, _domains, st.integers(0, 6), whole, _states, all_)
+    note = _act("note", _writers, _domains, st.integers(0, 6), is_whole, _states, all_)
     trouble = (_write, _note, _wait, _scale, _learn, _restart, _deliver, _vouch, _forget, _remove)
-    acts = st.one_of(*own, note, note, note, _advance, _advance, *trouble)
-    return st.lists(acts, min_size=10, max_size=50).map(lambda acts: begun + acts)
+    acts = st.one_of(*writer_acts, note, note, note, _advance, _advance, *trouble)
+    return st.lists(acts, min_size=10, max_size=50).map(lambda acts: first_acts + acts)
 
 
 streams = st.builds(

@@ -64,11 +64,11 @@ class Writer:
     def list_notes(self, domain: str) -> list[Noted]:
         """Return the notes of a domain since the writer last began there."""
         since = self.begun_at.get(domain, 0)
-        return [noted for noted in self.log[since:] if noted.domain == domain]
+        return [note for note in self.log[since:] if note.domain == domain]
 
     def time(self, domain: str) -> int:
-        noted = (noted.time for noted in self.list_notes(domain))
-        times = [time for time in noted if time is not None]
+        notes = (note.time for note in self.list_notes(domain))
+        times = [time for time in notes if time is not None]
         return max([self.resumed.get(domain, NEVER), *times])
 
     def vouches(self, domain: str) -> bool:
@@ -117,14 +117,14 @@ class Writer:
         Idle or finished is a note at +infinity, at the last position.
         """
         floor = self.floor.get(domain, {})
-        for noted in self.list_notes(domain):
-            if noted.time is not None and noted.time >= lower:
-                return join(floor, noted.position)
+        for note in self.list_notes(domain):
+            if note.time is not None and note.time >= lower:
+                return join(floor, note.position)
         return floor if self.counts(domain) else self.position
 
 
-def join(one: Position, other: Position) -> Position:
-    return {s: max(one.get(s, 0), other.get(s, 0)) for s in {*one, *other}}
+def join(first: Position, other: Position) -> Position:
+    return {s: max(first.get(s, 0), other.get(s, 0)) for s in {*first, *other}}
 
 
 class Model:
@@ -145,8 +145,8 @@ class Model:
         """Return the position with all predecessors of its segments at their final offsets."""
         whole = dict(position)
         for event in reversed(self.scales):
-            for created, predecessors in event.created.items():
-                if created in whole:
+            for segment, predecessors in event.created.items():
+                if segment in whole:
                     whole |= {p: event.sealed[p] for p in predecessors}
         return whole
 
@@ -157,12 +157,12 @@ class Model:
         """Apply the event unless it is wrong, and return whether it was applied."""
         final = self.final()
         positions = [self.complete(w.position) for w in self.writers.values()]
-        created = {s for past in self.scales for s in past.created}
-        known = {s for position in positions for s in position} | created
+        created_segments = {s for past in self.scales for s in past.created}
+        known_segments = {s for position in positions for s in position} | created_segments
         right = (
-            all(s in known and s not in final for s in event.sealed)
+            all(s in known_segments and s not in final for s in event.sealed)
             and all(p.get(s, 0) <= offset for s, offset in event.sealed.items() for p in positions)
-            and not event.created.keys() & (created | final.keys() | event.sealed.keys())
+            and not event.created.keys() & (created_segments | final.keys() | event.sealed.keys())
             and all(p in event.sealed for ps in event.created.values() for p in ps)
         )
         if right:
@@ -176,9 +176,9 @@ class Model:
     def note(self, note: Note, now: int) -> tuple[str, object]:
         """Answer a note: ("accepted", the lower) or (the refusal, the stored value)."""
         domain = note.domain or "default"
-        refused = self._refusal(note, domain)
-        if refused is not None:
-            return refused
+        refusal = self._refusal(note, domain)
+        if refusal is not None:
+            return refusal
         writer = self.writers.setdefault(note.writer, Writer(note.writer))
         returns = note.state == "live" and (writer.state != "live" or bool(writer.excluded))
         was_removed = writer.excluded == "removed"
@@ -189,7 +189,7 @@ class Model:
         if note.time is not None:
             self._resume(writer, domain, note.time)
         before = writer.time(domain)
-        widened = self._take_terms(writer, note)
+        is_widened = self._take_terms(writer, note)
         max_times = dict(note.max_times or {})
         if note.max_time is not None:
             max_times[domain] = max(note.max_time, max_times.get(domain, note.max_time))
@@ -202,7 +202,7 @@ class Model:
         writer.excluded = None
         writer.noted_at = now
         writer.sequence = max(writer.sequence, note.sequence or 0)
-        if returns or widened:
+        if returns or is_widened:
             self._exclude_late(writer, now)
         self.settle(now)
         for each in self.marks if was_removed else ():
@@ -213,7 +213,7 @@ class Model:
             writer.reported.clear()
         if note.state == "finished":
             writer.narrowed.clear()
-        writer.reported = {k: each for k, each in writer.reported.items() if writer.is_of(k)}
+        writer.reported = {k: time for k, time in writer.reported.items() if writer.is_of(k)}
         return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
 
     def _resume(self, writer: Writer, domain: str, time: int) -> None:
@@ -228,10 +228,13 @@ class Model:
 
     def _wrote(self, writer: Writer, note: Note) -> bool:
         """Whether its position rises by more than segments that it only implies to be complete."""
-        known = self.complete(writer.position)
-        said = self.complete(dict(note.position))
-        named = known.keys() | note.position.keys()
-        return any(said.get(segment, 0) > max(known.get(segment, 0), 0) for segment in named)
+        stored_offsets = self.complete(writer.position)
+        noted_offsets = self.complete(dict(note.position))
+        segments = stored_offsets.keys() | note.position.keys()
+        return any(
+            noted_offsets.get(segment, 0) > max(stored_offsets.get(segment, 0), 0)
+            for segment in segments
+        )
 
     def _take_terms(self, writer: Writer, note: Note) -> bool:
         """Set the writer's timeout and domains, and return whether it vouches for more."""
@@ -243,14 +246,14 @@ class Model:
         after = frozenset(note.domains)
         writer.narrowed |= self._leave(writer, after)
         writer.domains = after
-        added = after - before if before is not None else frozenset()
-        for each in added:
-            largest = max(writer.list_event_times(each), default=None)
-            writer.begin_again(each)
+        new_domains = after - before if before is not None else frozenset()
+        for domain in new_domains:
+            largest = max(writer.list_event_times(domain), default=None)
+            writer.begin_again(domain)
             if largest is not None:
-                writer.log.append(Noted(each, None, {each: largest}, writer.position))
+                writer.log.append(Noted(domain, None, {domain: largest}, writer.position))
         writer.returned_below &= after
-        return bool(added)
+        return bool(new_domains)
 
     def _leave(self, writer: Writer, after: frozenset[str]) -> set[str]:
         """Return the domains with marks that a member leaves, and let the next marks say so."""
@@ -267,11 +270,13 @@ class Model:
     def _exclude_late(self, writer: Writer, now: int) -> None:
         """Exclude a writer that came back below the last lower, if the stream says so."""
         if self.settings.returning_writer == "exclude":
-            below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
-            writer.unrecorded |= below - writer.returned_below
-            for domain in below - writer.returned_below:
+            late_domains = {
+                k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)
+            }
+            writer.unrecorded |= late_domains - writer.returned_below
+            for domain in late_domains - writer.returned_below:
                 writer.reported.setdefault(domain, Exclusion("returned_below", now))
-            writer.returned_below |= below
+            writer.returned_below |= late_domains
 
     def _refusal(self, note: Note, domain: str) -> tuple[str, object] | None:
         writer = self.writers.get(note.writer, Writer(note.writer))
@@ -281,9 +286,9 @@ class Model:
             return "unknown_domain", None
         if note.writer not in self.writers and note.state != "live":
             return "unknown_writer", None
-        named = writer.domains if note.domains is None else frozenset(note.domains)
-        if named is not None and domain not in named:
-            return "not_vouched", set(named)
+        declared_domains = writer.domains if note.domains is None else frozenset(note.domains)
+        if declared_domains is not None and domain not in declared_domains:
+            return "not_vouched", set(declared_domains)
         final = self.final()
         beyond = {s: final[s] for s, o in note.position.items() if s in final and o > final[s]}
         if beyond:
@@ -291,10 +296,14 @@ class Model:
         last = NEVER if writer.excluded == "removed" else writer.time(domain)
         if note.time is not None and note.time < last:
             return "invalid_time", last
-        stored = self.complete(writer.position)
-        said = self.complete(dict(note.position))
-        back = {s: stored[s] for s, offset in said.items() if offset < stored.get(s, 0)}
-        return ("invalid_position", back) if back else None
+        stored_offsets = self.complete(writer.position)
+        noted_offsets = self.complete(dict(note.position))
+        earlier_offsets = {
+            s: stored_offsets[s]
+            for s, offset in noted_offsets.items()
+            if offset < stored_offsets.get(s, 0)
+        }
+        return ("invalid_position", earlier_offsets) if earlier_offsets else None
 
     def lower(self, domain: str) -> int:
         return self.marks[domain][-1].lower if self.marks[domain] else NEVER
@@ -305,16 +314,16 @@ class Model:
     def settle(self, now: int) -> None:
         """Update the state of every writer and domain at `now`."""
         for domain in self.marks:
-            known = self.peak.get(domain, NEVER)
-            self.peak[domain] = max(known, self._highest(domain), self.lower(domain))
+            earlier_peak = self.peak.get(domain, NEVER)
+            self.peak[domain] = max(earlier_peak, self._highest(domain), self.lower(domain))
         for writer in self.writers.values():
             if writer.state != "live":
                 writer.returned_below.clear()
             writer.returned_below = {k for k in writer.returned_below if self._behind(writer, k)}
             if not writer.excluded:
                 writer.unrecorded &= writer.returned_below | writer.narrowed
-            held = {k for k in self.marks if writer.counts(k) and self._behind(writer, k)}
-            writer.began = {k: writer.began.get(k, now) for k in held}
+            held_domains = {k for k in self.marks if writer.counts(k) and self._behind(writer, k)}
+            writer.began = {k: writer.began.get(k, now) for k in held_domains}
             late = {k for k in writer.returned_below if writer.vouches(k)}
             writer.late_since = {k: writer.late_since.get(k, now) for k in late}
             behind = {k for k in self.marks if writer.time(k) < self.peak.get(k, NEVER)}
@@ -323,14 +332,16 @@ class Model:
             self.upper[domain] = max(self.upper.get(domain, NEVER), self.find_largest(domain))
 
     def find_largest(self, domain: str) -> int:
-        said = [w for w in self.writers.values() if w.excluded != "removed"]
-        return max([NEVER, *(writer.highest_event(domain) for writer in said)])
+        counted_writers = [w for w in self.writers.values() if w.excluded != "removed"]
+        return max([NEVER, *(writer.highest_event(domain) for writer in counted_writers)])
 
     def remove(self, writer: Writer, now: int) -> None:
         """Exclude the writer as an operator does; its times no longer count."""
         if writer.excluded != "removed":
-            counted = {k for k in self.marks if writer.counts(k) and writer.time(k) != NEVER}
-            writer.former = {domain: writer.time(domain) for domain in counted}
+            vouched_domains = {
+                k for k in self.marks if writer.counts(k) and writer.time(k) != NEVER
+            }
+            writer.former = {domain: writer.time(domain) for domain in vouched_domains}
             self.leave_out(writer, now, "removed")
             writer.suspension_ends_served_ms = 0
             self.peak.clear()
@@ -353,29 +364,29 @@ class Model:
             self.upper[domain] = largest
             self.unbounded.add(domain)
 
-    def _forget_overtaking(self, removed: Writer, domain: str) -> None:
+    def _forget_overtaking(self, removed_writer: Writer, domain: str) -> None:
         """Let the writers that it may have overtaken count from the last note of the leader."""
         highest = self._highest(domain)
         standing = [w for w in self.writers.values() if w.excluded != "removed"]
         since = min((w.noted_at for w in standing if w.time(domain) == highest), default=0)
-        for each in standing:
-            if each.time(domain) < min(removed.time(domain), highest):
-                each.overtaken[domain] = since
+        for writer in standing:
+            if writer.time(domain) < min(removed_writer.time(domain), highest):
+                writer.overtaken[domain] = since
 
     def silent_served_ms(self, writer: Writer, now: int) -> int:
         """Return the time since which it is silent, by all notes ever."""
         moments = []
         for domain in self.marks:
             if writer.vouches(domain):
-                held = writer.began.get(domain, writer.late_since.get(domain, now))
-                above = (
-                    noted.at
+                began_served_ms = writer.began.get(domain, writer.late_since.get(domain, now))
+                later_notes = (
+                    note.at
                     for other in self.writers.values()
                     if other is not writer and other.excluded != "removed"
-                    for noted in other.list_notes(domain)
-                    if noted.time is not None and noted.time > writer.time(domain)
+                    for note in other.list_notes(domain)
+                    if note.time is not None and note.time > writer.time(domain)
                 )
-                moments.append(max(writer.noted_at, min([held, *above])))
+                moments.append(max(writer.noted_at, min([began_served_ms, *later_notes])))
         return min(moments)
 
     def expect(self, names: tuple[str, ...], now: int) -> None:
@@ -388,7 +399,7 @@ class Model:
     def due(self, writer: Writer) -> int | None:
         """Return when the writer is excluded if it stays silent, `None` if it holds nothing."""
         began = (*writer.began.items(), *writer.late_since.items())
-        return min((self._out_at(writer, *each) for each in began), default=None)
+        return min((self._out_at(writer, *start) for start in began), default=None)
 
     def _out_at(self, writer: Writer, domain: str, began: int) -> int:
         """Return when its silence has lasted for its timeout, if it began to hold at `began`."""
@@ -435,8 +446,8 @@ class Model:
         for domain in self.marks:
             ahead = [w for w in self.writers.values() if w.counts(domain)]
             if not any(domain in writer.began for writer in ahead):
-                least = min((writer.time(domain) for writer in ahead), default=NEVER)
-                first = [writer for writer in ahead if writer.time(domain) == least]
+                min_time = min((writer.time(domain) for writer in ahead), default=NEVER)
+                first = [writer for writer in ahead if writer.time(domain) == min_time]
                 if all(self._out_at(writer, domain, now) <= now for writer in first):
                     due |= {writer.name for writer in first}
         return due
@@ -450,8 +461,8 @@ class Model:
         return {name for name, writer in self.writers.items() if domain in writer.late_since}
 
     def _highest(self, domain: str) -> int:
-        said = [w for w in self.writers.values() if w.excluded != "removed"]
-        return max([NEVER, *(writer.time(domain) for writer in said)])
+        counted_writers = [w for w in self.writers.values() if w.excluded != "removed"]
+        return max([NEVER, *(writer.time(domain) for writer in counted_writers)])
 
     def next_lower(self, domain: str) -> int | None:
         """Return the next lower, or `None` if time cannot advance."""
@@ -489,7 +500,7 @@ class Model:
         self.settle(now)
         return mark
 
-    def _miss(self, domain: str, lower: int, named: set[str]) -> None:
+    def _miss(self, domain: str, lower: int, missing_names: set[str]) -> None:
         """Remember the writers a mark advances without, each with the time it is missing from.
 
         A removed one is missing only at the mark that names it, from its time or the last lower.
@@ -499,7 +510,7 @@ class Model:
             for name, start in self.missing[domain].items()
             if self.writers[name].is_missed_at(domain, lower)
         }
-        for name in named:
+        for name in missing_names:
             writer = self.writers[name]
             start = writer.time(domain)
             if start == NEVER and writer.log:
@@ -508,15 +519,15 @@ class Model:
                 start = min(start, self.lower(domain))
             missing.setdefault(name, start)
         self.went_without.setdefault(domain, []).append(missing)
-        removed = {name for name in named if self.writers[name].excluded == "removed"}
-        self.missing[domain] = {k: start for k, start in missing.items() if k not in removed}
+        removed_names = {name for name in missing_names if self.writers[name].excluded == "removed"}
+        self.missing[domain] = {k: start for k, start in missing.items() if k not in removed_names}
 
     def missing_in(self, domain: str, start: int, end: int) -> set[str]:
         """Return the writers missing from a mark while time passed the window."""
-        passed = zip(self.marks[domain], self.went_without.get(domain, ()), strict=True)
+        passed_marks = zip(self.marks[domain], self.went_without.get(domain, ()), strict=True)
         return {
             name
-            for mark, missing in passed
+            for mark, missing in passed_marks
             if mark.lower > start
             for name, since in missing.items()
             if since < end

@@ -78,9 +78,9 @@ class SmallWorld:
     """See the module. `owing` has the writers that owe rows to a mark, by domain and seq."""
 
     def __init__(self, writers: int, **settings: Any) -> None:  # noqa: ANN401 - settings
-        fixed = {"writer_timeout_ms": TIMEOUT_MS, "writer_retention_ms": RETENTION_MS}
-        chosen = StreamSettings(**fixed | {"max_time_ahead_ms": None} | settings)
-        self.kept = KeptStream(MemoryStore(), chosen)
+        defaults = {"writer_timeout_ms": TIMEOUT_MS, "writer_retention_ms": RETENTION_MS}
+        stream_settings = StreamSettings(**defaults | {"max_time_ahead_ms": None} | settings)
+        self.kept = KeptStream(MemoryStore(), stream_settings)
         self.kept.now = CLOCK_MS
         self.authors = {
             name: Author(name, 100 + number, 1000 * number)
@@ -172,7 +172,9 @@ class SmallWorld:
             yield ("wait",)
         if any(aggregator.member(writer).has_left for writer in aggregator.writers()):
             yield ("forget",)
-        has_missing = any([*each.list_first_seqs()] for each in stream.missing.values())
+        has_missing = any(
+            [*missing_writers.list_first_seqs()] for missing_writers in stream.missing.values()
+        )
         if has_missing or any(map(len, stream.late_reports.values())):
             yield ("age",)
         yield ("seal",)
@@ -218,12 +220,12 @@ class SmallWorld:
         """Yield a time above all others, and as honesty allows the lower and one just below it."""
         yield self.latest_time + TIME_STEP
         last = self.kept.stream.histories[domain].last
-        promised = author.find_promised(domain)
-        if last is not None and promised < last.lower:
+        promised_time = author.find_promised(domain)
+        if last is not None and promised_time < last.lower:
             yield last.lower
-            below = last.lower - TIME_STEP // 2
-            if promised < below:
-                yield below
+            earlier_time = last.lower - TIME_STEP // 2
+            if promised_time < earlier_time:
+                yield earlier_time
 
     def _send(self, author: Author, note: Note) -> None:
         """Post a note, which must be accepted."""

@@ -44,9 +44,9 @@ ENCODER = msgspec.json.Encoder()
 def find_key(world: SmallWorld) -> bytes:
     text = ENCODER.encode_lines([world.kept.now, *_list_facts(world)])
     names = _name_numbers(world, {*NUMBER_PATTERN.findall(text)})
-    named = NUMBER_PATTERN.sub(lambda found: names[found.group()], text)
-    writers = b"".join(each.name.encode() for each in world.list_active())
-    return min(_rename(named, writers, order) for order in permutations(writers))
+    renamed_text = NUMBER_PATTERN.sub(lambda match: names[match.group()], text)
+    writers = b"".join(writer.name.encode() for writer in world.list_active())
+    return min(_rename(renamed_text, writers, order) for order in permutations(writers))
 
 
 def _list_facts(world: SmallWorld) -> Iterator[object]:
@@ -127,11 +127,11 @@ def _name_numbers(world: SmallWorld, texts: set[bytes]) -> Mapping[bytes, bytes]
             numbers[b"t"].append(int(text))
         else:
             age_ms = world.kept.now - int(text)
-            names[text] = b"m%d" % sum(age_ms > each for each in AGES_MS)
+            names[text] = b"m%d" % sum(age_ms > limit for limit in AGES_MS)
             if world.kept.stream.record.declared_served_ms:
                 numbers[b"m"].append(int(text))
-    for kind, some in numbers.items():
-        for rank, number in enumerate(sorted(some)):
+    for kind, numbers_of_kind in numbers.items():
+        for rank, number in enumerate(sorted(numbers_of_kind)):
             text = b"%d" % number
             names[text] = b"%s.%s%d" % (names.get(text, b""), kind, rank)
     return names
@@ -142,10 +142,10 @@ def _find_letter(digit: bytes) -> int:
 
 
 def _rename(text: bytes, writers: bytes, order: tuple[int, ...]) -> bytes:
-    renamed = text.translate(bytes.maketrans(writers, bytes(order)))
-    return b"\n".join(sorted(SET_PATTERN.sub(_sort_set, renamed).split(b"\n")))
+    renamed_text = text.translate(bytes.maketrans(writers, bytes(order)))
+    return b"\n".join(sorted(SET_PATTERN.sub(_sort_set, renamed_text).split(b"\n")))
 
 
-def _sort_set(found: re.Match[bytes]) -> bytes:
-    text = found.group()
+def _sort_set(match: re.Match[bytes]) -> bytes:
+    text = match.group()
     return text[:1] + b",".join(sorted(text[1:-1].split(b","))) + text[-1:]

@@ -77,8 +77,12 @@ def test_dry_run_predicts_the_next_mark(
         else:
             last = code.domains[domain].last
             decision = code.decide(domain, twins.now)
-            kept = (last.lower, last.cut) if last else (None, None)
-            come = ("wait" if isinstance(decision, WaitForWriters) else "quiet", *kept, ())
+            last_lower_and_cut = (last.lower, last.cut) if last else (None, None)
+            come = (
+                "wait" if isinstance(decision, WaitForWriters) else "quiet",
+                *last_lower_and_cut,
+                (),
+            )
             assert isinstance(decision, WaitForWriters | Quiet)
         assert (foretold.decision, foretold.lower, foretold.cut, foretold.excluded) == come
 
@@ -89,12 +93,20 @@ def predict_marks(stream: Aggregator, now: int) -> list[object]:
     for domain in stream.settings.domains:
         decision = stream.decide(domain, now)
         waiting = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
-        come.append(sorted(each.writer for each in waiting))
+        come.append(sorted(holder.writer for holder in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
             running = stream.domains[domain]
-            named = [(absence.writer, absence.reason) for absence in running.roster.named.absences]
+            absences = [
+                (absence.writer, absence.reason) for absence in running.roster.named.absences
+            ]
             come.append(
-                (mark.seq, mark.lower, mark.excluded, named, running.roster.named.returned_writers)
+                (
+                    mark.seq,
+                    mark.lower,
+                    mark.excluded,
+                    absences,
+                    running.roster.named.returned_writers,
+                )
             )
     return come
 
@@ -104,9 +116,9 @@ def test_restart_keeps_times_and_holders(settings: StreamSettings, history: list
     """Each member's timeout, domains and lateness are durable."""
     twins = Twins.replay(settings, history)
 
-    again = restart(twins.code, twins.appended_served_ms, twins.declared_served_ms)
+    restarted_stream = restart(twins.code, twins.appended_served_ms, twins.declared_served_ms)
 
-    assert predict_marks(again, twins.now) == predict_marks(twins.code, twins.now)
+    assert predict_marks(restarted_stream, twins.now) == predict_marks(twins.code, twins.now)
 
 
 @given(settings=starts, history=steps)
@@ -126,24 +138,28 @@ def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: li
             for name, writer in twins.model.writers.items():
                 member = stream.member(name)
                 answers = (stream.answer(Note(name, 0, domain=k)) for k in settings.domains)
-                reported = {
-                    k: each.exclusion and replace(each.exclusion, lower=UNSET)
-                    for k, each in zip(settings.domains, answers, strict=True)
+                expected_exclusions = {
+                    k: exclusion.exclusion and replace(exclusion.exclusion, lower=UNSET)
+                    for k, exclusion in zip(settings.domains, answers, strict=True)
                 }
-                recorded = {
+                recorded_exclusions = {
                     domain.name: track.membership.exclusion
                     for domain, track in stream.domains.list_tracks(member)
                     if domain.name in settings.domains
                 }
-                assert recorded == {k: writer.reported.get(k) for k in settings.domains}
-                lost = {k: each for k, each in recorded.items() if _has_lost(twins, name, k, each)}
-                assert reported == dict.fromkeys(settings.domains) | lost
+                assert recorded_exclusions == {k: writer.reported.get(k) for k in settings.domains}
+                lost_exclusions = {
+                    k: exclusion
+                    for k, exclusion in recorded_exclusions.items()
+                    if _has_lost(twins, name, k, exclusion)
+                }
+                assert expected_exclusions == dict.fromkeys(settings.domains) | lost_exclusions
                 counts["excluded" if member.exclusion else member.state] += 1
             assert stream.domains.census.members == counts
 
 
-def _has_lost(twins: Twins, writer: str, domain: str, excluded: Exclusion | None) -> bool:
-    is_silent = excluded is not None and excluded.reason == "timed_out"
+def _has_lost(twins: Twins, writer: str, domain: str, exclusion: Exclusion | None) -> bool:
+    is_silent = exclusion is not None and exclusion.reason == "timed_out"
     is_late = domain in twins.model.writers[writer].returned_below
     is_in_mark = domain in twins.missing and writer in twins.missing[domain].open_writers
     return not is_silent or is_late or is_in_mark
@@ -161,10 +177,10 @@ def test_windows_and_cuts_name_the_writers_time_advanced_without(
         starts_of = range(start, last - size + 1, size)  # of the windows that are complete
         windows = missing.find_in_windows([*starts_of, start + len(starts_of) * size])
         assert [_names(window) for window in windows] == [
-            twins.model.missing_in(domain, each, each + size) for each in starts_of
+            twins.model.missing_in(domain, start, start + size) for start in starts_of
         ]
         cuts = [_names(missing.find_at_mark(mark)) for mark in twins.model.marks[domain]]
-        assert cuts == [set(each) for each in twins.model.went_without[domain]]
+        assert cuts == [set(names) for names in twins.model.went_without[domain]]
 
 
 def _names(missing: Missing) -> set[str]:

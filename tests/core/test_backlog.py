@@ -34,28 +34,28 @@ def test_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) 
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=case["threshold"], rule=case["rule"]))
     lower: int | None = None
     idle = False
-    reported = False
-    found = []
+    is_reported = False
+    backlogs = []
     for step in case["steps"]:
         lower = NOW - step["value"] if step["op"] == "lag" else lower
         idle = step["op"] == "idle" or (idle and step["op"] == "other")
-        reported = step.get("backlog", reported)
-        found.append(backlog.look(NOW, lower, lower, idle=idle, is_reported=reported).backlog)
+        is_reported = step.get("backlog", is_reported)
+        backlogs.append(backlog.look(NOW, lower, lower, idle=idle, is_reported=is_reported).backlog)
 
-    assert found == [step["expect"]["backlog"] for step in case["steps"]]
+    assert backlogs == [step["expect"]["backlog"] for step in case["steps"]]
 
 
 @pytest.mark.parametrize("case", cases("backlog_combiner"))
 def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) -> None:
     """Flink reports only changes; an unknown flag of a source is not false."""
-    said: dict[int, bool | None] = dict.fromkeys(range(case["channels"]))
-    reported = None
+    flags: dict[int, bool | None] = dict.fromkeys(range(case["channels"]))
+    reported_flag = None
     changes = []
     for step in case["steps"]:
-        said[step["channel"]] = step["backlog"]
-        flag = combine_flags(said.values())
-        changes.append(None if flag == reported else flag)
-        reported = reported if flag is None else flag
+        flags[step["channel"]] = step["backlog"]
+        flag = combine_flags(flags.values())
+        changes.append(None if flag == reported_flag else flag)
+        reported_flag = reported_flag if flag is None else flag
 
     assert changes == [step["expect"]["out"] for step in case["steps"]]
 
@@ -63,16 +63,16 @@ def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) 
 @pytest.mark.parametrize("case", cases("backlog_coordinator"))
 def test_one_reason_of_several_makes_a_backlog(case: dict[str, Any]) -> None:
     """The backlog ends when the last reader that had one reports none."""
-    said: dict[str, bool] = {}
+    flags: dict[str, bool] = {}
     state = BacklogState()
-    found = []
+    intervals = []
     for step in case["steps"]:
-        said[step["operator"]] = step["backlog"]
-        reasons: list[Reason] = ["reported" for flag in said.values() if flag]
+        flags[step["operator"]] = step["backlog"]
+        reasons: list[Reason] = ["reported" for flag in flags.values() if flag]
         state = update_state(state, NOW, reasons)
-        found.append("during_backlog" if state.backlog else "normal")
+        intervals.append("during_backlog" if state.backlog else "normal")
 
-    assert found == [step["expect"]["interval"] for step in case["steps"]]
+    assert intervals == [step["expect"]["interval"] for step in case["steps"]]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_only_times_shown_as_dates_are_late(lower: int) -> None:
     """By the wall clock; a reader may be behind in other times, too."""
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=1, reader_lag_ms=1))
 
-    found = [backlog.look(NOW, lower, last).backlog for last in (lower, lower + 2)]
-    assert found == [format_time(lower).startswith("1971-"), True]
+    backlogs = [backlog.look(NOW, lower, last).backlog for last in (lower, lower + 2)]
+    assert backlogs == [format_time(lower).startswith("1971-"), True]
 
 
 def test_every_reason_is_named_and_since_when() -> None:
@@ -110,17 +110,17 @@ def test_every_reason_is_named_and_since_when() -> None:
 
 def test_a_readers_report_counts_at_once() -> None:
     state = BacklogState(backlog=True, backlog_causes=("reader_lag",), backlog_began_at=7)
-    reported = add_reported(state, is_reported=True)
+    reported_state = add_reported(state, is_reported=True)
     first = add_reported(BacklogState(), is_reported=True)
 
     assert first == BacklogState(backlog=True, backlog_causes=("reported",))
     assert (
-        reported,
-        add_reported(reported, is_reported=True),
+        reported_state,
+        add_reported(reported_state, is_reported=True),
         add_reported(state, is_reported=False),
     ) == (
         BacklogState(backlog=True, backlog_causes=("reported", "reader_lag"), backlog_began_at=7),
-        reported,
+        reported_state,
         state,
     )
 
@@ -155,17 +155,17 @@ def test_backlog_follows_its_definition(
     assume(rule == "two_way" or lag is not None or behind is not None)
     backlog = Backlog(BacklogPolicy(lag, behind, rule))
     caught_up = False
-    for at, (lower, last, idle, reported) in enumerate(looks):
-        now = NOW + at
-        known = lower is not None and not idle
+    for step, (lower, last, idle, is_reported) in enumerate(looks):
+        now = NOW + step
+        is_lag_known = lower is not None and not idle
         flags: list[bool | None] = []
         if lag is not None:
-            flags.append(now - lower > lag if known and lower is not None else None)
+            flags.append(now - lower > lag if is_lag_known and lower is not None else None)
         if behind is not None:
             flags.append(None if last is None else lower is None or last - lower > behind)
         by_lag = any(flags) and not (caught_up and rule == "sticky")
         caught_up = caught_up or (bool(flags) and all(flag is False for flag in flags))
 
-        assert backlog.look(now, lower, last, idle=idle, is_reported=reported).backlog == (
-            by_lag or reported is True
+        assert backlog.look(now, lower, last, idle=idle, is_reported=is_reported).backlog == (
+            by_lag or is_reported is True
         )

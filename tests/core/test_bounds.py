@@ -22,24 +22,33 @@ def test_event_below_the_cut_is_at_or_below_the_bound(
     )
     if seals:
         world.seal()
-    bounded = sum(each.mark.upper_is_bound and bool(each.mark.cut.offsets) for each in world.made)
-    event(f"bounds of a cut: {min(5, bounded)}")
+    bounded_count = sum(
+        made_mark.mark.upper_is_bound and bool(made_mark.mark.cut.offsets)
+        for made_mark in world.made
+    )
+    event(f"bounds of a cut: {min(5, bounded_count)}")
 
-    assert [each for each in world.made if each.mark.upper_is_bound and each.unbound] == []
+    assert [
+        made_mark for made_mark in world.made if made_mark.mark.upper_is_bound and made_mark.unbound
+    ] == []
 
 
 @given(settings=streams, history=histories("waits", "restarts", "late"))
 def test_upper_is_a_bound_if_all_declare(settings: StreamSettings, history: list[Act]) -> None:
     """Each writer has a segment, and declares all domains."""
-    own: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
-    own += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
-    own = [  # each writer writes to its segment
+    separate_history: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
+    separate_history += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
+    separate_history = [  # each writer writes to its segment
         (name, (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts)
-        for name, parts in own
+        for name, parts in separate_history
     ]
-    world = make_world(settings, own, segments=len(WRITERS))
+    world = make_world(settings, separate_history, segments=len(WRITERS))
 
-    assert [made for made in world.made if made.unbound or not made.mark.upper_is_bound] == []
+    assert [
+        made_mark
+        for made_mark in world.made
+        if made_mark.unbound or not made_mark.mark.upper_is_bound
+    ] == []
 
 
 # A stream bounds how many segments its notes name, and how far one note may move an offset
@@ -63,8 +72,11 @@ def test_restart_keeps_answers_to_notes(positions: list[tuple[str, dict[int, int
     for time, (writer, position) in enumerate(positions):
         advance_after(stream, Note(writer, time, position))
 
-    again = restart(stream)
+    restarted_stream = restart(stream)
 
-    asked = [Note("AA", 99, {segment: offset}) for segment in range(5) for offset in (0, 2**61)]
-    answers = [[restart(each).note(note, 0) for note in asked] for each in (stream, again)]
+    notes = [Note("AA", 99, {segment: offset}) for segment in range(5) for offset in (0, 2**61)]
+    answers = [
+        [restart(original).note(note, 0) for note in notes]
+        for original in (stream, restarted_stream)
+    ]
     assert answers[0] == answers[1]

@@ -44,7 +44,7 @@ def ask_controllers(controllers: Controllers, call: Callable[[str], Reply]) -> s
     routine = ask_in_turn(
         controllers, lambda: Question("GET", "/v1/streams/s"), lambda reply: reply.headers["url"]
     )
-    return run(routine, lambda asked: call(asked.url))
+    return run(routine, lambda question: call(question.url))
 
 
 def away(url: str) -> Reply:
@@ -53,16 +53,16 @@ def away(url: str) -> Reply:
 
 def test_controller_that_answered_is_asked_again() -> None:
     controllers = Controllers("http://a,http://b")
-    asked: list[str] = []
+    urls: list[str] = []
 
     def only_b(url: str) -> Reply:
-        asked.append(url)
+        urls.append(url)
         return away(url) if url == "http://a" else Reply(200, {"url": url}, b"{}")
 
     ask_controllers(controllers, only_b)
     ask_controllers(controllers, only_b)
 
-    assert asked == ["http://a", "http://b", "http://b"]
+    assert urls == ["http://a", "http://b", "http://b"]
 
 
 def test_all_controllers_are_asked_once_before_failure() -> None:
@@ -87,15 +87,15 @@ def list_attempts(question: Question[Any], reply_to: Callable[[str, str], Reply]
     urls = list[str]()
     ids = list[str]()
 
-    def perform(asked: AddressedQuestion) -> Reply:
-        urls.append(asked.url)
-        ids.append(asked.request_id)
-        return reply_to(asked.url, asked.request_id)
+    def perform(question: AddressedQuestion) -> Reply:
+        urls.append(question.url)
+        ids.append(question.request_id)
+        return reply_to(question.url, question.request_id)
 
     with suppress(ForeignAnswer):
         run(ask(Controllers("http://a,http://b"), question), perform)
     assert len({*ids}) == len(ids)
-    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in ids)
+    assert all(re.fullmatch("[0-9a-f]{16}", request_id) for request_id in ids)
     return urls
 
 
@@ -159,9 +159,9 @@ def test_foreign_answer_names_no_owner() -> None:
     question: Question[Any] = Question("GET", "/v1/streams/s")
     asking = ask(controllers, question)
     next(asking)
-    again = asking.send(foreign)
+    second_reply = asking.send(foreign)
 
-    assert again.url == controllers.current == "http://a"
+    assert second_reply.url == controllers.current == "http://a"
 
 
 COMPLETE = {"lacks": [], "sentence": "", "remedy": "", "status": "complete"}
@@ -188,12 +188,12 @@ def test_answer_without_id_must_reach_the_time(
     """An older controller has none, or a proxy drops it. With the id, the answer is taken."""
     content = json.dumps(answer).encode()
 
-    def perform(sent: AddressedQuestion) -> Reply:
-        return Reply(200, {"noted-request": sent.request_id} if has_id else {}, content)
+    def perform(question: AddressedQuestion) -> Reply:
+        return Reply(200, {"noted-request": question.request_id} if has_id else {}, content)
 
     with nullcontext() if is_taken or has_id else pytest.raises(ForeignAnswer):
-        found = run(ask(Controllers("http://a"), ask_completeness("s", asked)), perform)
-        assert found.complete_to == answer["complete_to"]
+        completeness = run(ask(Controllers("http://a"), ask_completeness("s", asked)), perform)
+        assert completeness.complete_to == answer["complete_to"]
 
 
 def test_a_refusal_is_an_answer() -> None:
@@ -228,11 +228,11 @@ def test_an_invalid_controller_url_is_refused_with_the_remedy(url: Any, says: st
 @pytest.mark.parametrize("url", ["http://ops:secret@a:7464", "ops:secret@a:7464", "http://t@a/v1"])
 def test_a_url_with_a_user_is_refused_and_not_repeated(url: str) -> None:
     """Refused URLs are logged, and no log may contain a password."""
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as refusal:
         Controllers(f"http://b:7464,{url}")
 
     message = "the URL of a controller cannot have a user or password: remove the part before the @"
-    assert str(refused.value) == message
+    assert str(refusal.value) == message
 
 
 URN = "urn:noted-time:problem:"
@@ -269,10 +269,10 @@ def test_status_determines_the_next_step(
 @given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 1e9))
 def test_delay_is_within_bounds(failures: int, chance: float, retry_after_s: float | None) -> None:
     backoff = Backoff(first_s=0.1, cap_s=5.0)
-    asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
+    requested_delay = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
 
     delay = backoff.delay_s(failures, chance=chance, retry_after_s=retry_after_s)
-    assert asked + 0.05 <= delay <= asked + 5.0
+    assert requested_delay + 0.05 <= delay <= requested_delay + 5.0
 
 
 def test_a_refused_token_comes_with_the_remedy() -> None:

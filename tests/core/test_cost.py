@@ -68,7 +68,10 @@ def test_note_and_advance_cost_is_logarithmic() -> None:
     many = measure(MANY)
     growth = math.log(MANY) / math.log(FEW)
 
-    assert [most <= least * growth for least, most in zip(few, many, strict=True)] == [True] * 3
+    assert [
+        many_operations <= few_operations * growth
+        for few_operations, many_operations in zip(few, many, strict=True)
+    ] == [True] * 3
 
 
 def settling(members: int) -> float:
@@ -129,8 +132,8 @@ def memory_of(members: int) -> float:
     tracemalloc.start()
     stream = Aggregator(StreamSettings())
     for number in range(members):
-        whole = {segment: 1_000_000 + number + segment for segment in range(SEGMENTS)}
-        stream.note(Note(f"writer-{number}", 1_700_000_000_000 + number, whole), now=0)
+        position = {segment: 1_000_000 + number + segment for segment in range(SEGMENTS)}
+        stream.note(Note(f"writer-{number}", 1_700_000_000_000 + number, position), now=0)
     stream.advance("default", now=0, written_at=0)
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -192,35 +195,38 @@ steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max
 
 @given(steps)
 def test_slices_agree_with_one_pass(steps: list[tuple[list[tuple[str, int, State]], int]]) -> None:
-    whole = make_stream(*WRITERS)
+    stream_in_one_pass = make_stream(*WRITERS)
     piecewise = make_stream(*WRITERS)
-    for stream in (whole, piecewise):
+    for stream in (stream_in_one_pass, piecewise):
         stream.reconfigure(stream.settings.__class__(writer_timeout_ms=60), now=0)
     times = dict.fromkeys(WRITERS, 0)
     now = 0
     ends = dict.fromkeys(WRITERS, 0)
-    for notes, passed in steps:
-        now += passed
-        for writer, later, is_now in notes:
-            times[writer] += later
+    for notes, elapsed_ms in steps:
+        now += elapsed_ms
+        for writer, advance_ms, is_now in notes:
+            times[writer] += advance_ms
             ends[writer] += 1
             note = Note(writer, times[writer], {WRITERS.index(writer): ends[writer]}, state=is_now)
             with use_slices_of_one():
-                again = piecewise.note(note, now)
-            assert whole.note(note, now) == again
-        marks = [advance(whole, now)]
-        gone = expire(whole, now)
-        marks.append(advance(whole, now))
+                piecewise_answer = piecewise.note(note, now)
+            assert stream_in_one_pass.note(note, now) == piecewise_answer
+        marks = [advance(stream_in_one_pass, now)]
+        expired_writers = expire(stream_in_one_pass, now)
+        marks.append(advance(stream_in_one_pass, now))
         with use_slices_of_one():
             assert marks[0] == advance(piecewise, now)
             while not piecewise.settle_members(KEY):
                 pass
-            assert gone == expire(piecewise, now)
+            assert expired_writers == expire(piecewise, now)
             assert marks[1] == advance(piecewise, now)
             while not piecewise.settle_members(KEY):
                 pass
-        held = [set(each.domains[KEY].find_holding_back()) for each in (whole, piecewise)]
-        assert held[0] == held[1]
+        holding_writers = [
+            set(stream.domains[KEY].find_holding_back())
+            for stream in (stream_in_one_pass, piecewise)
+        ]
+        assert holding_writers[0] == holding_writers[1]
 
 
 def test_member_noting_between_slices_does_not_hold() -> None:
@@ -230,10 +236,10 @@ def test_member_noting_between_slices_does_not_hold() -> None:
         for writer in ("UA", "DL", "AA"):
             stream.note(Note(writer, 5), 0)
         assert advance(stream, 0) is not None
-        held = set(stream.domains[KEY].holding_back)
-        (other, another) = {"UA", "DL", "AA"} - held
+        holding_back = set(stream.domains[KEY].holding_back)
+        (other, another) = {"UA", "DL", "AA"} - holding_back
         stream.note(Note(other, 9), 0)
-        stream.note(Note(held.pop(), 9), 0)
+        stream.note(Note(holding_back.pop(), 9), 0)
 
         assert (stream.may_advance(KEY), stream.domains[KEY].is_quiet) == (False, False)
         while not stream.settle_members(KEY):
@@ -244,13 +250,15 @@ def test_member_noting_between_slices_does_not_hold() -> None:
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
 async def test_outdated_entries_are_skipped_without_a_note(ahead: int) -> None:
     holder = WRITERS[0]
-    others = list(WRITERS[1 : ahead + 1])
+    other_writers = list(WRITERS[1 : ahead + 1])
     with use_slices_of_one():
         async with serve_stream(WatchedMemory()) as controller:
             await controller.put_stream("s", {"mark_interval_ms": 0})
-            await deliver(controller, *(Note(writer) for writer in (holder, *others)))
+            await deliver(controller, *(Note(writer) for writer in (holder, *other_writers)))
             for first in (10, 20):
-                notes = (Note(writer, first + later) for later, writer in enumerate(others))
+                notes = (
+                    Note(writer, first + number) for number, writer in enumerate(other_writers)
+                )
                 await deliver(controller, *notes)
             await deliver(controller, Note(holder, 30))
             await wait_until_async(

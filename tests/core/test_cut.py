@@ -30,12 +30,12 @@ def test_cuts_reaching_each_other_are_equal_above_0(one: StreamCut, other: Strea
 @given(one=cuts, other=cuts, bound=cuts)
 def test_join_is_the_least_upper_bound(one: StreamCut, other: StreamCut, bound: StreamCut) -> None:
     """So reaching is transitive."""
-    joined = one.join(other)
+    join = one.join(other)
 
-    assert (joined.reaches(one), joined.reaches(other)) == (True, True)
-    for each in (bound, bound.join(one), bound.join(one).join(other)):
-        both = each.reaches(one) and each.reaches(other)
-        assert each.reaches(joined) == both
+    assert (join.reaches(one), join.reaches(other)) == (True, True)
+    for upper_cut in (bound, bound.join(one), bound.join(one).join(other)):
+        both = upper_cut.reaches(one) and upper_cut.reaches(other)
+        assert upper_cut.reaches(join) == both
 
 
 @given(one=cuts, other=cuts, third=cuts)
@@ -90,18 +90,20 @@ positions = st.dictionaries(st.integers(0, 6), st.integers(0, 9), max_size=5)
 
 
 def append_mark(mark: Mark, step: Increment) -> Mark:
-    later, higher, gains = step
+    lower_gain, higher, gains = step
     offsets = dict(mark.cut.offsets)
     for segment, gain in gains.items():
         offsets[segment] = offsets.get(segment, 0) + gain
-    excluded = ("UA",) if later == 3 else ()
+    excluded_writers = ("UA",) if lower_gain == 3 else ()
     cut = StreamCut({segment: offset for segment, offset in offsets.items() if offset})
     bound = higher != 3
-    at = mark.seq * 10
-    lower = mark.lower + later
+    written_at = mark.seq * 10
+    lower = mark.lower + lower_gain
     upper = mark.upper + higher
-    count = 1000 + at if excluded else UNSET
-    return Mark(mark.seq + 1, lower, upper, cut, at, excluded, bound, excluded_count=count)
+    count = 1000 + written_at if excluded_writers else UNSET
+    return Mark(
+        mark.seq + 1, lower, upper, cut, written_at, excluded_writers, bound, excluded_count=count
+    )
 
 
 BEFORE = Mark(0, 0, 0, StreamCut({}))
@@ -134,37 +136,37 @@ def test_window_equals_a_scan(
     early: list[Mark], steps: list[Increment], position: dict[int, int], through: int
 ) -> None:
     """Early marks may be forgotten before others are appended, and segments added later."""
-    later = list(accumulate(steps, append_mark, initial=early[-1] if early else BEFORE))[1:]
+    later_marks = list(accumulate(steps, append_mark, initial=early[-1] if early else BEFORE))[1:]
     history = MarkHistory(early)
     history.forget_through(through)
-    for mark in later:
+    for mark in later_marks:
         history.append(mark)
-    kept = ([mark for mark in early if mark.seq > through] or early[-1:]) + later
-    places = [position, *(dict(mark.cut.offsets) for mark in early + later)]
+    kept_marks = ([mark for mark in early if mark.seq > through] or early[-1:]) + later_marks
+    places = [position, *(dict(mark.cut.offsets) for mark in early + later_marks)]
 
-    assert [history.window(p) for p in places] == [scan_marks(kept, p) for p in places]
-    assert history.after(0, 99) == kept
+    assert [history.window(p) for p in places] == [scan_marks(kept_marks, p) for p in places]
+    assert history.after(0, 99) == kept_marks
 
 
 @given(marks=chains, time=st.integers(0, 40))
 def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], time: int) -> None:
     history = MarkHistory(marks)
-    found = [mark for mark in marks if mark.lower >= time]
+    reaching_marks = [mark for mark in marks if mark.lower >= time]
 
-    if found:
-        assert history.complete_to(time) == found[0]
+    if reaching_marks:
+        assert history.complete_to(time) == reaching_marks[0]
     else:
-        with pytest.raises(NotCompleteYet) as raised:
+        with pytest.raises(NotCompleteYet) as error:
             history.complete_to(time)
-        assert raised.value.lower == (marks[-1].lower if marks else None)
+        assert error.value.lower == (marks[-1].lower if marks else None)
 
 
 @given(marks=chains, time=st.integers(0, 40), seq=st.integers(0, 13))
 @example(marks=[append_mark(BEFORE, (1, 2, {}))], time=1, seq=1)
 def test_last_bound_below_a_time_equals_a_scan(marks: list[Mark], time: int, seq: int) -> None:
-    below = [m for m in marks if m.seq <= seq and m.upper_is_bound and m.upper < time]
+    lower_marks = [m for m in marks if m.seq <= seq and m.upper_is_bound and m.upper < time]
 
-    assert MarkHistory(marks).bounded_below(time, seq) == (below[-1] if below else None)
+    assert MarkHistory(marks).bounded_below(time, seq) == (lower_marks[-1] if lower_marks else None)
 
 
 @given(marks=chains, seq=st.integers(0, 14), limit=st.integers(0, 14))
@@ -199,21 +201,35 @@ def test_copy_of_latest_marks_answers_like_its_source(
     history.forget_through(through)
     before = [mark for mark in marks if mark.seq > through] or marks[-1:]
 
-    for each, known in ((history, before), (history.latest(count), before[-count:])):
-        named = [m for m in known if first <= m.seq <= last]
-        names = dict.fromkeys(name for mark in named for name in mark.excluded)
-        assert each.after(0, 99) == list(each.following(0)) == known
-        assert (len(each), each.first, each.last) == (len(known), known[0], known[-1])
-        assert (each.first_seq, each.last_seq) == (known[0].seq, known[-1].seq)
-        assert each.last_lower == known[-1].lower
-        assert [each.last_writer(m.seq) for m in known] == [f"w{m.seq}" for m in known]
-        assert each.excluded_in(first, last) == tuple(names)
-        assert list(each.latest_written_at(3)) == [m.written_at for m in known[-3:]]
-        assert (each.is_whole, each.final_cut) == (True, marks[-1].cut.offsets)
-        assert each.complete_to(99) == known[-1]
-        assert each.window(marks[-1].cut.offsets).sealed
+    for copied_history, known_marks in (
+        (history, before),
+        (history.latest(count), before[-count:]),
+    ):
+        marks_in_range = [m for m in known_marks if first <= m.seq <= last]
+        names = dict.fromkeys(name for mark in marks_in_range for name in mark.excluded)
+        assert copied_history.after(0, 99) == list(copied_history.following(0)) == known_marks
+        assert (len(copied_history), copied_history.first, copied_history.last) == (
+            len(known_marks),
+            known_marks[0],
+            known_marks[-1],
+        )
+        assert (copied_history.first_seq, copied_history.last_seq) == (
+            known_marks[0].seq,
+            known_marks[-1].seq,
+        )
+        assert copied_history.last_lower == known_marks[-1].lower
+        assert [copied_history.last_writer(m.seq) for m in known_marks] == [
+            f"w{m.seq}" for m in known_marks
+        ]
+        assert copied_history.excluded_in(first, last) == tuple(names)
+        assert list(copied_history.latest_written_at(3)) == [m.written_at for m in known_marks[-3:]]
+        assert (copied_history.is_whole, copied_history.final_cut) == (True, marks[-1].cut.offsets)
+        assert copied_history.complete_to(99) == known_marks[-1]
+        assert copied_history.window(marks[-1].cut.offsets).sealed
         with pytest.raises(ValueError, match="does not follow"):
-            each.append(replace(marks[-1], seq=marks[-1].seq + 1, lower=marks[-1].lower + 1))
+            copied_history.append(
+                replace(marks[-1], seq=marks[-1].seq + 1, lower=marks[-1].lower + 1)
+            )
 
 
 def test_a_mark_is_found_by_its_seq() -> None:
@@ -230,7 +246,7 @@ def test_a_mark_is_found_by_its_seq() -> None:
 def test_a_segment_without_rows_has_no_stretch() -> None:
     history = MarkHistory([Mark(1, 10, 9, StreamCut({0: 0, 1: 5}))])
 
-    assert [history.stretch(each) for each in (0, 1, 2)] == [None, (5, 5), None]
+    assert [history.stretch(segment) for segment in (0, 1, 2)] == [None, (5, 5), None]
 
 
 # What marks remember of segments is in proportion to the segments that moved in them
@@ -248,26 +264,30 @@ def test_lookup_is_equal_for_dense_and_sparse_segments(
     steps: list[tuple[Increment, int]], place: int, ahead: int
 ) -> None:
     """Whichever form a segment has at the time, and after a change of form."""
-    repeated = [step for step, times in steps for _ in range(times)]
-    marks = list(accumulate(repeated, append_mark, initial=BEFORE))[1:]
+    repeated_steps = [step for step, times in steps for _ in range(times)]
+    marks = list(accumulate(repeated_steps, append_mark, initial=BEFORE))[1:]
     history = MarkHistory(marks)
     history.forget_through(place // 3)
-    kept = [mark for mark in marks if mark.seq > place // 3] or marks[-1:]
+    kept_marks = [mark for mark in marks if mark.seq > place // 3] or marks[-1:]
     cut = dict(marks[place % len(marks)].cut.offsets)
     positions = [cut, {s: offset + ahead for s, offset in cut.items()}, {0: ahead, 9: ahead}]
 
-    assert [history.window(p) for p in positions] == [scan_marks(kept, p) for p in positions]
-    assert [history.times(p) for p in positions] == [scan_times(kept, p) for p in positions]
-    ends = {segment: end for segment, end in kept[-1].cut.offsets.items() if end}
-    moved = {s: next(m for m in kept if m.cut.offsets.get(s, 0) == end) for s, end in ends.items()}
-    assert {s: history.moved_at(s) for s in ends} == {s: m.written_at for s, m in moved.items()}
-    assert history.after(0, 999) == kept
-    assert history.latest(7).after(0, 999) == kept[-7:]
+    assert [history.window(p) for p in positions] == [scan_marks(kept_marks, p) for p in positions]
+    assert [history.times(p) for p in positions] == [scan_times(kept_marks, p) for p in positions]
+    ends = {segment: end for segment, end in kept_marks[-1].cut.offsets.items() if end}
+    last_moves = {
+        s: next(m for m in kept_marks if m.cut.offsets.get(s, 0) == end) for s, end in ends.items()
+    }
+    assert {s: history.moved_at(s) for s in ends} == {
+        s: m.written_at for s, m in last_moves.items()
+    }
+    assert history.after(0, 999) == kept_marks
+    assert history.latest(7).after(0, 999) == kept_marks[-7:]
 
 
 def scan_times(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
     """Answer by looking at every mark: the lower of the last one not beyond, by segment."""
-    named = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
+    segments = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
     return {
         segment: next(
             (
@@ -277,7 +297,7 @@ def scan_times(marks: list[Mark], position: dict[int, int]) -> dict[int, int | N
             ),
             None,
         )
-        for segment in named
+        for segment in segments
     }
 
 
@@ -290,8 +310,8 @@ def test_segments_store_only_their_moves(moves: Callable[[int], int]) -> None:
     for seq in range(1, 2001):
         cut[moves(seq)] = seq
         history.append(Mark(seq, seq, seq, StreamCut(dict(cut))))
-    taken = tracemalloc.get_traced_memory()[0]
+    traced_bytes = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
 
-    assert taken < 300_000
+    assert traced_bytes < 300_000
     assert history.window(cut | {moves(500): 500}).lower in {500, 699}

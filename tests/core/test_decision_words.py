@@ -28,16 +28,16 @@ def test_holders_beyond_the_named_ones_are_counted() -> None:
 def test_reader_of_all_marks_waits_unless_the_stream_is_sealed() -> None:
     place = ReaderPlace(5, None, None, 0, 0, ())
 
-    assert [describe_reader(place, is_sealed=each) for each in (True, False)] == [
+    assert [describe_reader(place, is_sealed=is_sealed) for is_sealed in (True, False)] == [
         "A reader at this position has reached all marks.",
         "A reader at this position has reached all marks: it waits for the next one.",
     ]
 
 
 def test_segment_that_no_writer_noted_alone_has_no_name() -> None:
-    waited = SegmentWaited(0, 7, 10, "lima"), SegmentWaited(1, 2, 4)
+    waiting_segments = SegmentWaited(0, 7, 10, "lima"), SegmentWaited(1, 2, 4)
 
-    assert describe_reader(ReaderPlace(None, 1, 5, 1, 2, waited), is_sealed=False) == (
+    assert describe_reader(ReaderPlace(None, 1, 5, 1, 2, waiting_segments), is_sealed=False) == (
         "A reader at this position is before its first mark, 1 mark behind. It waits for 2 "
         "segments, not for a writer: mark 1, 5, needs segment 0 to 10, as lima noted (read to 7) "
         "and segment 1 to 4 (read to 2)."

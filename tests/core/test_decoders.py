@@ -85,13 +85,13 @@ thread.join()
 @pytest.mark.parametrize("acts", ["decode,decode,decode", "decode,convert,convert"])
 def test_threads_may_decode_at_once(acts: str) -> None:
     """Without a lock, msgspec 0.22 ends the process with a segmentation fault."""
-    done = run_python("-c", TOGETHER, acts, 200)
+    process = run_python("-c", TOGETHER, acts, 200)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_a_fork_waits_for_a_description() -> None:
     """The child would have half of it, and the lock for ever."""
-    done = run_python("-c", FORKED)
+    process = run_python("-c", FORKED)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")

@@ -25,14 +25,17 @@ def list_questions(names: set[str], marks: list[Mark]) -> Iterator[Requirement]:
         yield Requirement(to=time, require_all=True)
 
 
-def ask_doors(domain: Domain, asked: Requirement, last: Mark) -> dict[str, VerdictStatus]:
+def ask_doors(domain: Domain, requirement: Requirement, last: Mark) -> dict[str, VerdictStatus]:
     """Return the status that each door answers with. Each has read up to the last mark."""
     readers = {
         "group": ReadOffsets(last.cut.offsets),
         "checkpoint": ReadOffsets(last.cut.offsets, at_most=last.lower),
         "claim": ReadOffsets(at_most=last.lower),
     }
-    return {name: domain.answer(replace(asked, read=read)).status for name, read in readers.items()}
+    return {
+        name: domain.answer(replace(requirement, read=offsets)).status
+        for name, offsets in readers.items()
+    }
 
 
 @given(
@@ -46,14 +49,14 @@ def test_each_door_gives_the_answer_of_the_stream(
     """The sensor, `why` and batch reads ask the stream's question."""
     world = witness(settings, history, states_since=False)
     asked_doors = 0
-    for each in world.domains:
-        domain = observe(world, each, names)
+    for name in world.domains:
+        domain = observe(world, name, names)
         last = domain.history.last
         if last is None or not last.cut.offsets:
             continue  # offsets have no time there
-        for asked in list_questions(names, domain.history.after(0, LATER)):
-            expected = domain.answer(asked).status
-            found = ask_doors(domain, asked, last)
+        for requirement in list_questions(names, domain.history.after(0, LATER)):
+            expected = domain.answer(requirement).status
+            statuses = ask_doors(domain, requirement, last)
             asked_doors += 1
-            assert found == dict.fromkeys(found, expected), asked
+            assert statuses == dict.fromkeys(statuses, expected), requirement
     event(f"doors: {min(asked_doors, 9)}")

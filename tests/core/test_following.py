@@ -18,7 +18,7 @@ def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: l
     world.seal()
 
     chains = [[as_json(mark) for mark in world.marks(domain)] for domain in DOMAINS]
-    answers = [[Answer(at, chain[at:]) for at in range(len(chain), -1, -1)] for chain in chains]
+    answers = [[Answer(seq, chain[seq:]) for seq in range(len(chain), -1, -1)] for chain in chains]
 
     assert [judge(answers=answer) for answer in answers] == [[] for _ in DOMAINS]
-    assert all(one["upper"] <= two["upper"] for chain in chains for one, two in pairwise(chain))
+    assert all(first["upper"] <= two["upper"] for chain in chains for first, two in pairwise(chain))

@@ -90,7 +90,7 @@ def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:
     program = "from noted_time.installation import install_command as c; print(c('kafka'))"
     (tmp_path / "noted_time").symlink_to(ROOT / "noted_time")
     (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-S", "-c", program],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
@@ -98,17 +98,17 @@ def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert done.stdout.strip() == ANYWHERE
+    assert process.stdout.strip() == ANYWHERE
 
 
 def test_imports_of_the_base_leave_out_urllib_request() -> None:
     """It would bring email, http and ssl, which only clients need."""
     program = "import sys, noted_time, writer_client, reader_client; print(*sys.modules)"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
 
-    assert {"urllib.request", "email", "ssl"}.isdisjoint(done.stdout.split())
+    assert {"urllib.request", "email", "ssl"}.isdisjoint(process.stdout.split())
 
 
 def test_messages_and_pages_install_by_wheel_or_clone() -> None:
@@ -116,11 +116,11 @@ def test_messages_and_pages_install_by_wheel_or_clone() -> None:
     places = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     for package in ("noted_time*", "controller", "demo", "*_client", "spark*"):
         places += ROOT.glob(f"{package}/**/*.py")
-    found = {
+    named_places = {
         place.relative_to(ROOT).as_posix(): BARE.findall(place.read_text()) for place in places
     }
 
-    explained = {
-        "docs/explain/releasing.md": ['pip install "noted-time']  # once it is released
+    explained_places = {
+        "docs/explain/releasing.md": ['pip install "noted-time'],  # once it is released
     }
-    assert {place: names for place, names in found.items() if names} == explained
+    assert {place: names for place, names in named_places.items() if names} == explained_places

@@ -20,13 +20,13 @@ resting: st.SearchStrategy[State] = st.sampled_from(("idle", "finished"))
 
 
 def live_notes(steps: Strides) -> list[Note]:
-    at: dict[str, tuple[int, dict[int, int]]] = {}
+    states: dict[str, tuple[int, dict[int, int]]] = {}
     notes = []
-    for writer, later, gains in steps:
-        time, position = at.get(writer, (0, {}))
+    for writer, advance_ms, gains in steps:
+        time, position = states.get(writer, (0, {}))
         position = {s: position.get(s, 0) + gains.get(s, 0) for s in {*position, *gains}}
-        at[writer] = (time + later % 5, position)
-        notes.append(Note(writer, *at[writer]))
+        states[writer] = (time + advance_ms % 5, position)
+        notes.append(Note(writer, *states[writer]))
     return notes
 
 
@@ -106,15 +106,19 @@ def test_thinning_only_loosens(steps: Strides, kept: int) -> None:
     latest = StreamCut({})
     wrong = []
     with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
-        thinned = make_stream(*WRITERS)
+        thinned_stream = make_stream(*WRITERS)
     for note in notes:
         deliver(tight, note)
         with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
-            deliver(thinned, note)
+            deliver(thinned_stream, note)
         latest = latest.join(StreamCut(note.position))
-        for exact, loose in zip(advance_all(tight), advance_all(thinned), strict=True):
-            same = (exact.seq, exact.lower, exact.upper) == (loose.seq, loose.lower, loose.upper)
-            if not (same and loose.cut.reaches(exact.cut) and latest.reaches(loose.cut)):
+        for exact, loose in zip(advance_all(tight), advance_all(thinned_stream), strict=True):
+            is_equal = (exact.seq, exact.lower, exact.upper) == (
+                loose.seq,
+                loose.lower,
+                loose.upper,
+            )
+            if not (is_equal and loose.cut.reaches(exact.cut) and latest.reaches(loose.cut)):
                 wrong.append((exact, loose))
 
     assert wrong == []
@@ -126,18 +130,24 @@ def test_a_restart_only_loosens(before: Strides, after: Strides) -> None:
     notes = live_notes(before + after)
     stream = make_stream(*WRITERS)
     deliver(stream, *notes[: len(before)])
-    again = restart(stream)
+    restarted_stream = restart(stream)
     deliver(stream, *notes[len(before) :])
-    deliver(again, *notes[len(before) :])
+    deliver(restarted_stream, *notes[len(before) :])
     exact = advance_all(stream)
-    loose = advance_all(again)
+    loose = advance_all(restarted_stream)
     latest = StreamCut({})
     for note in notes:
         latest = latest.join(StreamCut(note.position))
 
     assert [(m.seq, m.lower, m.upper, True, True) for m in exact] == [
-        (new.seq, new.lower, new.upper, new.cut.reaches(old.cut), latest.reaches(new.cut))
-        for old, new in zip(exact, loose, strict=True)
+        (
+            loose_mark.seq,
+            loose_mark.lower,
+            loose_mark.upper,
+            loose_mark.cut.reaches(exact_mark.cut),
+            latest.reaches(loose_mark.cut),
+        )
+        for exact_mark, loose_mark in zip(exact, loose, strict=True)
     ]
 
 
@@ -145,8 +155,8 @@ def test_a_restart_only_loosens(before: Strides, after: Strides) -> None:
 def test_record_is_unchanged_by_a_restart(settings: StreamSettings, history: list[Act]) -> None:
     stream = make_world(settings, history).stream
 
-    again = restart(stream)
+    restarted_stream = restart(stream)
 
-    assert [again.record(w) for w in again.writers()] == [
+    assert [restarted_stream.record(w) for w in restarted_stream.writers()] == [
         stream.record(w) for w in stream.writers()
     ]

@@ -14,19 +14,19 @@ def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:
     hops = {}
     for place, (name, time) in enumerate(zip(names, times, strict=True)):
         after = names[place + 1 : place + 2]
-        hops[name] = Hop(name, time, tuple(HopSource(each, time) for each in after))
+        hops[name] = Hop(name, time, tuple(HopSource(source, time) for source in after))
     return hops
 
 
 def walk_through(hops: Hops, root: Dataset) -> tuple[Hops, list[Dataset]]:
     """Walk, and return the hops, and the datasets in the order of reading."""
-    read: list[Dataset] = []
+    read_datasets: list[Dataset] = []
 
     def read_one(dataset: Dataset) -> Hop:
-        read.append(dataset)
+        read_datasets.append(dataset)
         return hops[dataset]
 
-    return walk(hops[root], read_one), read
+    return walk(hops[root], read_one), read_datasets
 
 
 def test_culprit_is_first_hop_with_complete_sources() -> None:
@@ -35,31 +35,29 @@ def test_culprit_is_first_hop_with_complete_sources() -> None:
         hops = draw_chain(random.Random(seed))
         time = random.Random(-seed).randint(0, 10)
         root = next(iter(hops.values()))
-        found, read = walk_through(hops, root.dataset)
-        why = Why(root.dataset, time, found)
+        found_hops, read_datasets = walk_through(hops, root.dataset)
+        why = Why(root.dataset, time, found_hops)
 
         lagging = [hop for hop in hops.values() if (hop.complete_to or 0) < time]
-        lags = (
-            each for each in lagging if all(hops[s.dataset] not in lagging for s in each.sources)
-        )
-        assert [root.dataset, *read] == [*hops]
+        lags = (hop for hop in lagging if all(hops[s.dataset] not in lagging for s in hop.sources))
+        assert [root.dataset, *read_datasets] == [*hops]
         assert why.culprit is (next(lags) if root in lagging else None)
 
 
 def test_the_least_complete_source_is_followed() -> None:
     """The delay is subtracted, and each source is read once, even if two hops are made from it."""
-    gold, a, b, orders = (Dataset(each) for each in ("delta:gold", "delta:a", "delta:b", "orders"))
+    gold, a, b, orders = (Dataset(name) for name in ("delta:gold", "delta:a", "delta:b", "orders"))
     hops = {
         gold: Hop(gold, 3, (HopSource(a, 3), HopSource(b, 3, delay_ms=4))),
         a: Hop(a, 5, (HopSource(orders, 5),)),
         b: Hop(b, 7, (HopSource(orders, 7),)),
         orders: Hop(orders, 9, why="lima has noted no time after 9"),
     }
-    found, read = walk_through(hops, gold)
-    culprits = [Why(gold, time, found).culprit for time in (3, 4, 5, 6, None)]
+    found_hops, read_datasets = walk_through(hops, gold)
+    culprits = [Why(gold, time, found_hops).culprit for time in (3, 4, 5, 6, None)]
 
     assert culprits == [None, hops[b], hops[b], hops[orders], hops[b]]
-    assert read == [a, b, orders]
+    assert read_datasets == [a, b, orders]
 
 
 def test_circle_is_named_and_ends_the_walk() -> None:
@@ -79,6 +77,6 @@ def test_a_walk_ends_after_twenty_hops() -> None:
         name: Hop(name, 1, tuple(HopSource(source, 1) for source in names[n + 1 : n + 2]))
         for n, name in enumerate(names)
     }
-    found = walk(hops[names[0]], hops.__getitem__)
+    found_hops = walk(hops[names[0]], hops.__getitem__)
 
-    assert [not hop.why for hop in found.values()] == [True] * MOST_DEPTH + [False]
+    assert [not hop.why for hop in found_hops.values()] == [True] * MOST_DEPTH + [False]

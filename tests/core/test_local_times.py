@@ -55,7 +55,7 @@ moments = st.integers(UNIX_MS.start, UNIX_MS.stop - 1)
 
 def read_by_spans(spans: list[LocalSpan], local: int) -> tuple[int, int] | None:
     """Return both moments of a local time, which a span must cover."""
-    span = spans[bisect_right(spans, local, key=lambda each: each.start) - 1]
+    span = spans[bisect_right(spans, local, key=lambda span: span.start) - 1]
     assert span.start <= local < span.end
     if span.offset is None or span.second_offset is None:
         return None
@@ -73,8 +73,8 @@ def test_spans_give_the_moments_of_datetime(
     last = min(first + length, UNIX_MS.stop - 1)
     spans = [*list_local_spans(zone, first, last)]
     borders = [border for span in spans for border in (span.start, span.end - 1)]
-    shown = st.sampled_from(borders) | st.integers(spans[0].start, spans[-1].end - 1)
-    local = data.draw(shown)
+    shown_times = st.sampled_from(borders) | st.integers(spans[0].start, spans[-1].end - 1)
+    local = data.draw(shown_times)
 
     assert read_by_spans(spans, local) == convert_local(as_datetime(local), zone)
 
@@ -87,7 +87,9 @@ def test_spans_cover_what_the_clock_shows(
     spans = list_local_spans(zone, first, last)
     changes = [clock_change.at for clock_change in list_clock_changes(zone, first, last)]
     near = st.sampled_from([first, last, *changes])
-    moment = data.draw(near | near.map(lambda at: max(first, at - 1)) | st.integers(first, last))
+    moment = data.draw(
+        near | near.map(lambda moment: max(first, moment - 1)) | st.integers(first, last)
+    )
     wall = (EPOCH + timedelta(milliseconds=moment)).astimezone(zone)
     local = (wall.replace(tzinfo=None) - LOCAL_EPOCH) // timedelta(milliseconds=1)
 

@@ -71,22 +71,22 @@ class SpellList:
         self.marks.append(Mark(seq, lower, lower, StreamCut({})))
         entry = seq, seq * 10, (before, lower)
         self.missing.take(*entry, (), step.returned)
-        for each in absences:  # as a large entry is taken, in slices
-            self.missing.take(*entry, [each], ())
+        for absence in absences:  # as a large entry is taken, in slices
+            self.missing.take(*entry, [absence], ())
         for name in step.returned:
             self.end(name, before, seq - 1)
-        for each in absences:
-            if each.reason == "narrowed":
-                self.end(each.writer, before, seq - 1)
-            self.begin(each, seq, before, lower)
+        for absence in absences:
+            if absence.reason == "narrowed":
+                self.end(absence.writer, before, seq - 1)
+            self.begin(absence, seq, before, lower)
 
     def end(self, name: str, end: int | None, last: int) -> None:
-        for each in [spell for spell in self.spells if spell.last is None]:
-            if each.writer.writer == name:
-                each.end = end
-                each.last = last
+        for spell in [spell for spell in self.spells if spell.last is None]:
+            if spell.writer.writer == name:
+                spell.end = end
+                spell.last = last
                 if end is None:
-                    self.spells.remove(each)
+                    self.spells.remove(spell)
 
     def begin(self, absence: Absence, seq: int, before: int | None, lower: int) -> None:
         writer = Absence(absence.writer, absence.reason, absence.began_at, absence.last_time)
@@ -113,25 +113,25 @@ class SpellList:
             for spell in self.spells
             if spell.start < mark.lower and (spell.last is None or mark.seq <= spell.last)
         ]
-        named = [spell.writer for spell in spells if spell.first <= mark.seq]
+        writers = [spell.writer for spell in spells if spell.first <= mark.seq]
         for spell in reversed(spells):  # one that narrowed may have been idle before
             if spell.writer.reason == "narrowed" and not any(
-                spell.writer.writer == one.writer for one in named
+                spell.writer.writer == writer.writer for writer in writers
             ):
-                named.append(spell.writer)
-        return named
+                writers.append(spell.writer)
+        return writers
 
 
-def replay_steps(taken: list[Step]) -> SpellList:
-    found = SpellList()
-    for step in taken:
-        found.take(step)
-    return found
+def replay_steps(steps: list[Step]) -> SpellList:
+    spell_list = SpellList()
+    for step in steps:
+        spell_list.take(step)
+    return spell_list
 
 
-def counts(found: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
-    names = {(writer.writer, writer.joined_later) for writer in found.writers}
-    return found.count, found.joined_later, names
+def counts(missing: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
+    names = {(writer.writer, writer.joined_later) for writer in missing.writers}
+    return missing.count, missing.joined_later, names
 
 
 @example([Step(1, {}, None, ()), Step(1, {"a": "timed_out"}, 0, ())], 0, 1, 1)
@@ -140,14 +140,14 @@ def test_window_names_writers_missing_within_it(
     taken: list[Step], first: int, size: int, count: int
 ) -> None:
     """A writer counts once as a member, and once as one that joined later."""
-    found = replay_steps(taken)
+    spell_list = replay_steps(taken)
     borders = [first + n * size for n in range(count + 1)]
     names = [
-        {(each.writer, each.joined_later) for each in found.meeting(start, start + size)}
+        {(writer.writer, writer.joined_later) for writer in spell_list.meeting(start, start + size)}
         for start in borders[:-1]
     ]
 
-    assert [counts(window) for window in found.missing.find_in_windows(borders)] == [
+    assert [counts(window) for window in spell_list.missing.find_in_windows(borders)] == [
         (len(pairs), sum(is_later for _, is_later in pairs), pairs) for pairs in names
     ]
 
@@ -156,16 +156,16 @@ def test_window_names_writers_missing_within_it(
 @given(taken=steps)
 def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
     """Members come first."""
-    found = replay_steps(taken)
-    for mark in found.marks:
-        answer = found.missing.find_at_mark(mark)
-        expected = found.at(mark)
+    spell_list = replay_steps(taken)
+    for mark in spell_list.marks:
+        answer = spell_list.missing.find_at_mark(mark)
+        expected = spell_list.at(mark)
 
         assert sorted(answer.writers, key=repr) == sorted(expected, key=repr)
         assert (answer.count, answer.is_known) == (len(expected), True)
-        assert answer.joined_later == sum(each.joined_later for each in expected)
-        later = [writer.joined_later for writer in answer.writers]
-        assert later == sorted(later)
+        assert answer.joined_later == sum(writer.joined_later for writer in expected)
+        joined_later = [writer.joined_later for writer in answer.writers]
+        assert joined_later == sorted(joined_later)
 
 
 @example(
@@ -174,19 +174,19 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
 @given(taken=steps, first=st.integers(1, 8), more=st.integers(0, 7))
 def test_first_mark_without_missing_is_found(taken: list[Step], first: int, more: int) -> None:
     """If there is none, a mark is returned with its missing members."""
-    found = replay_steps(taken)
+    spell_list = replay_steps(taken)
     last = first + more
     absent = {
         seq: [
             spell.writer
-            for spell in found.spells
+            for spell in spell_list.spells
             if not spell.writer.joined_later
             and spell.first <= seq <= (LAST_LOWER if spell.last is None else spell.last)
         ]
         for seq in range(first, last + 1)
     }
     without = [seq for seq, names in absent.items() if not names]
-    seq, names = found.missing.find_seq_without(first, last)
+    seq, names = spell_list.missing.find_seq_without(first, last)
 
     assert seq in (without[:1] or absent)
     assert sorted(names, key=repr) == sorted(absent[seq], key=repr)
@@ -198,25 +198,27 @@ def test_first_mark_without_missing_is_found(taken: list[Step], first: int, more
 @given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
 def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: set[str]) -> None:
     """Times below the ends of forgotten intervals are unknown. Members' open intervals stay."""
-    found = replay_steps(taken)
-    last = found.marks[-1].lower if found.marks else None
-    found.missing.forget_before(at, last, members)
-    old = [
+    spell_list = replay_steps(taken)
+    last = spell_list.marks[-1].lower if spell_list.marks else None
+    spell_list.missing.forget_before(at, last, members)
+    old_spells = [
         spell
-        for spell in found.spells
+        for spell in spell_list.spells
         if spell.opened_at < at and (spell.last is not None or spell.writer.writer not in members)
     ]
     # a spell without times is not kept, so forgetting it makes nothing unknown
-    ends = [last if each.end is None else each.end for each in old if each.start != each.end]
+    ends = [
+        last if spell.end is None else spell.end for spell in old_spells if spell.start != spell.end
+    ]
     known_from = max((end for end in ends if end is not None), default=MIN_INT64)
-    found.spells = [spell for spell in found.spells if spell not in old]
+    spell_list.spells = [spell for spell in spell_list.spells if spell not in old_spells]
 
-    assert found.missing.known_from == known_from
-    for mark in found.marks:
-        answer = found.missing.find_at_mark(mark)
-        assert sorted(answer.writers, key=repr) == sorted(found.at(mark), key=repr)
+    assert spell_list.missing.known_from == known_from
+    for mark in spell_list.marks:
+        answer = spell_list.missing.find_at_mark(mark)
+        assert sorted(answer.writers, key=repr) == sorted(spell_list.at(mark), key=repr)
         assert answer.is_known == (mark.lower > known_from)
-    windows = found.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
+    windows = spell_list.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
     assert [window.is_known for window in windows] == [False, True]
 
 
@@ -227,12 +229,15 @@ def test_windows_name_who_was_missing_when_asked() -> None:
     missing.take(2, 5, (10, 20), [Absence(name, "timed_out", 1, 5, {}, 10) for name in names], ())
     missing.take(3, 6, (20, 30), (), names[:5])
     windows = missing.find_in_windows([10, 20, 30])
-    found = [next(windows)]
+    named_windows = [next(windows)]
     missing.forget_before(7, 30, ())
     missing.take(4, 8, (30, 40), [Absence("later", "not_joined", 1, None, {}, 10)], ())
-    found += windows
+    named_windows += windows
 
-    assert [[writer.writer for writer in window.writers] for window in found] == [names, names[5:]]
+    assert [[writer.writer for writer in window.writers] for window in named_windows] == [
+        names,
+        names[5:],
+    ]
     (window,) = missing.find_in_windows([10, 20])
     assert [writer.writer for writer in window.writers] == ["later"]
 
@@ -245,8 +250,8 @@ def test_at_most_a_hundred_missing_writers_are_named() -> None:
     (window,) = missing.find_in_windows([10, 20])
     mark = missing.find_at_mark(Mark(2, 20, 20, StreamCut({})))
 
-    for found in (window, mark):
-        assert ([writer.writer for writer in found.writers], found.count) == (names[:-1], 101)
+    for answer in (window, mark):
+        assert ([writer.writer for writer in answer.writers], answer.count) == (names[:-1], 101)
 
 
 def test_mark_names_at_most_a_hundred_excluded_writers() -> None:
@@ -255,10 +260,10 @@ def test_mark_names_at_most_a_hundred_excluded_writers() -> None:
     stream = make_stream(*silent)
     stream.expire(TIMEOUT_MS)
     (mark,) = advance_after(stream, Note("web", 5, {0: 7}), now=TIMEOUT_MS)
-    sealed = make_stream(*silent)
-    advance_after(sealed, Note("web", 5, {0: 7}))
-    seal(sealed)
-    final = sealed.domains["default"].last
+    sealed_stream = make_stream(*silent)
+    advance_after(sealed_stream, Note("web", 5, {0: 7}))
+    seal(sealed_stream)
+    final = sealed_stream.domains["default"].last
 
     for each in (mark, final):
         assert each is not None

@@ -96,10 +96,10 @@ def test_a_legal_name_is_kept(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣", ".", ".."])
 def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
-    with pytest.raises(InvalidName) as raised:
+    with pytest.raises(InvalidName) as error:
         validate_name("stream", name)
 
-    assert (raised.value.what, raised.value.name) == ("stream", name)
+    assert (error.value.what, error.value.name) == ("stream", name)
 
 
 @pytest.mark.parametrize("domains", [(), ("a", "a"), ("a", ""), ("a b",)])

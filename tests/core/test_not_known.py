@@ -33,16 +33,16 @@ def list_defaults(*packages: str) -> Iterator[tuple[str, object]]:
 
 
 def test_default_values_mean_not_known() -> None:
-    found = dict(list_defaults(*PACKAGES.split()))
+    defaults = dict(list_defaults(*PACKAGES.split()))
 
-    assert {"Missing.is_known", "VouchedBy.names_known"} <= found.keys()
-    assert [name for name, default in found.items() if default is True] == []
+    assert {"Missing.is_known", "VouchedBy.names_known"} <= defaults.keys()
+    assert [name for name, default in defaults.items() if default is True] == []
 
 
 def test_answer_without_the_field_is_not_known() -> None:
     wire = b'{"missing_writers": [], "missing_count": 0, "late_writers": [], "late_count": 0}'
 
-    found = build_decoder(Gaps).decode(wire)
+    gaps = build_decoder(Gaps).decode(wire)
 
-    assert (found.missing, found.late) == (Missing(is_known=False), Late(is_known=False))
+    assert (gaps.missing, gaps.late) == (Missing(is_known=False), Late(is_known=False))
     assert not build_decoder(VouchedBy).decode(b'{"count": 0}').names_known

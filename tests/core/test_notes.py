@@ -63,8 +63,8 @@ def test_writer_that_finishes_between_exclusions_is_not_excluded() -> None:
     stream = Aggregator(settings)
     for name in ("first", "second"):
         stream.note(Note(name), now=0)
-    excluded = stream.expire(10, 1)
-    (other,) = {"first", "second"}.difference(excluded)
+    excluded_writers = stream.expire(10, 1)
+    (other,) = {"first", "second"}.difference(excluded_writers)
     stream.note(Note(other, state="finished"), now=11)
     forgotten = stream.forget_departed(100, 10)
 
@@ -102,15 +102,17 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
     for step in history:
         twins.now += 1
         twins.take(step)
-    again = restart(twins.code, twins.appended_served_ms, twins.declared_served_ms)
+    restarted_stream = restart(twins.code, twins.appended_served_ms, twins.declared_served_ms)
     timeout_ms = twins.code.settings.writer_timeout_ms
 
-    for before, after in zip(twins.code.domains, again.domains, strict=True):
+    for before, after in zip(twins.code.domains, restarted_stream.domains, strict=True):
         for writer, track in after.holding_back.items():
             member = track.member
             silent_served_ms = max(track.member.noted_served_ms, track.waiting_served_ms)
-            own = member.terms.timeout_ms or timeout_ms
-            latest = max(silent_served_ms + own, member.terms.suspension_ends_served_ms or 0)
+            member_timeout_ms = member.terms.timeout_ms or timeout_ms
+            latest = max(
+                silent_served_ms + member_timeout_ms, member.terms.suspension_ends_served_ms or 0
+            )
             sooner = before.holding_back[writer].times_out_served_ms(timeout_ms)
             assert sooner <= track.times_out_served_ms(timeout_ms) <= latest
 
@@ -134,5 +136,5 @@ def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
 
     decision = stream.decide("default", now=2000)
     assert isinstance(decision, WaitForWriters)
-    named = [waiting.writer for waiting in decision.waiting_for]
-    assert (named, decision.holding_back_count) == ([f"w{n:04}" for n in range(1000)], 1001)
+    named_writers = [waiting.writer for waiting in decision.waiting_for]
+    assert (named_writers, decision.holding_back_count) == ([f"w{n:04}" for n in range(1000)], 1001)

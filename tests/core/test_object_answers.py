@@ -38,29 +38,29 @@ class Answers(Loopback):
         self.ended.set()
         super().__exit__()
 
-    def _respond(self, asked: BaseHTTPRequestHandler) -> None:
-        query = {name: each[0] for name, each in parse_qs(urlsplit(asked.path).query).items()}
+    def _respond(self, request: BaseHTTPRequestHandler) -> None:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
         if "list-type" not in query:
-            give(asked, self.status, self.body, {"Location": "/elsewhere"})
+            give(request, self.status, self.body, {"Location": "/elsewhere"})
         elif self.page == b"late":
             self.ended.wait(60)
         else:
-            give(asked, 200, self.page or self._list(query).encode(), {})
+            give(request, 200, self.page or self._list(query).encode(), {})
 
     def _list(self, query: Mapping[str, str]) -> str:
         prefix = query["prefix"]
         after = query.get("start-after", "")
-        found = [key for key in self.keys if key.startswith(prefix) and key > after]
-        inner = {f"{prefix}{k[len(prefix) :].partition('/')[0]}/" for k in found}
+        listed_keys = [key for key in self.keys if key.startswith(prefix) and key > after]
+        inner = {f"{prefix}{k[len(prefix) :].partition('/')[0]}/" for k in listed_keys}
         if "delimiter" in query:
-            found = [key for key in found if "/" not in key[len(prefix) :]]
-            inner = {each for each in inner if each[:-1] not in found}
+            listed_keys = [key for key in listed_keys if "/" not in key[len(prefix) :]]
+            inner = {prefix for prefix in inner if prefix[:-1] not in listed_keys}
         token = "<NextContinuationToken>1</NextContinuationToken>" * self.is_looping
-        shown = (f"<CommonPrefixes><Prefix>{escape(e)}</Prefix></CommonPrefixes>" for e in inner)
+        prefixes = (f"<CommonPrefixes><Prefix>{escape(e)}</Prefix></CommonPrefixes>" for e in inner)
         return (
             f"<ListBucketResult><IsTruncated>{str(self.is_looping).lower()}</IsTruncated>{token}"
-            f"<KeyCount>0</KeyCount>{''.join(OBJECT.format(escape(k), 1) for k in found)}"
-            f"{''.join(shown) if 'delimiter' in query else ''}</ListBucketResult>"
+            f"<KeyCount>0</KeyCount>{''.join(OBJECT.format(escape(k), 1) for k in listed_keys)}"
+            f"{''.join(prefixes) if 'delimiter' in query else ''}</ListBucketResult>"
         )
 
 
@@ -115,10 +115,10 @@ def test_archived_object_is_named(answers: Answers, url: str, status: int, code:
     answers.status = status
     answers.body = f"<Error><Code>{code}</Code></Error>".encode()
 
-    with pytest.raises(Rejected) as failed:
+    with pytest.raises(Rejected) as error:
         ObjectStore(url).read(ObjectPath(url, "a"), 0, 8, None)
 
-    assert str(failed.value) == f"{url}/a is archived ({code}): restore it, or begin later"
+    assert str(error.value) == f"{url}/a is archived ({code}): restore it, or begin later"
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,6 @@ def test_key_with_controls_is_refused_by_name(answers: Answers) -> None:
 
 def test_markers_of_directories_are_not_listed(answers: Answers) -> None:
     answers.keys = [f"{DIRECTORY.parent.key}/", PREFIX, f"{PREFIX}a"]
-    found: Iterable[str] = list_segment(directory=DIRECTORY.parent)
+    segments: Iterable[str] = list_segment(directory=DIRECTORY.parent)
 
-    assert (list_segment(), found) == (["a"], ["partition=0"])
+    assert (list_segment(), segments) == (["a"], ["partition=0"])

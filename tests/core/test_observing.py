@@ -49,14 +49,14 @@ class Log:
     def is_covered(self, note: Note) -> bool:
         """Whether all that was visible before the note's time lies below its position."""
         assert note.time is not None
-        before = [row for row, at in self.visible_at.items() if at < note.time]
+        before = [row for row, visible_at in self.visible_at.items() if visible_at < note.time]
         return all(offset < note.position.get(segment, 0) for segment, offset in before)
 
     def _happen(self) -> None:
-        for what, number in self.happenings:
-            if what == "look":
+        for happening, number in self.happenings:
+            if happening == "look":
                 return
-            if what == "pass":
+            if happening == "pass":
                 self.time += number
                 continue
             offset = self.ends.get(number, 0)
@@ -70,13 +70,13 @@ def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: in
     """The log grows and the clock advances before and between the two readings."""
     log = Log(iter(course))
     ingestion = IngestionNotes(10, 20, skew_ms)
-    uncovered = []
+    uncovered_notes = []
     while not log.over:
         now = log.clock()
         note = ingestion.due(now, log.read_ends())
-        uncovered += [note] if note is not None and not log.is_covered(note) else []
+        uncovered_notes += [note] if note is not None and not log.is_covered(note) else []
 
-    assert uncovered == []
+    assert uncovered_notes == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
@@ -88,9 +88,9 @@ def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]
     for now, appends in readings:
         end += appends
         notes.append(ingestion.due(now, {0: end}))
-    found = [(note.time, note.position.get(0, 0)) for note in notes if note is not None]
+    times_and_ends = [(note.time, note.position.get(0, 0)) for note in notes if note is not None]
 
-    assert found == sorted(found)
+    assert times_and_ends == sorted(times_and_ends)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]
 def test_look_is_noted(looks: list[tuple[int, int]], noted: list[tuple[int, int]]) -> None:
     """Each has its time and an end. A segment that ends at 0 counts as missing."""
     ingestion = IngestionNotes(poll_ms=10, max_lag_ms=30)
-    found = (ingestion.due(now, {0: end}) for now, end in looks)
+    notes = (ingestion.due(now, {0: end}) for now, end in looks)
 
-    assert [note for note in found if note is not None] == [
+    assert [note for note in notes if note is not None] == [
         Note("ingestion", now, {0: end} if end else {}, "ingestion") for now, end in noted
     ]
 
@@ -189,7 +189,7 @@ def find_idle_checks(case: dict[str, Any]) -> tuple[list[bool], list[bool]]:
     """Return the results of a case's checks for one segment added at 0, and Flink's."""
     clocks = SegmentClocks(case["timeout"] + 1, 0)
     now = 0
-    found = []
+    idle_checks = []
     expected = []
     clocks.add(0, now=now)
     for step in case["steps"]:
@@ -199,9 +199,9 @@ def find_idle_checks(case: dict[str, Any]) -> tuple[list[bool], list[bool]]:
             clocks.events({0: 0}, now=now)
         else:
             clocks.events({}, now=now)
-            found.append(clocks.is_idle)
+            idle_checks.append(clocks.is_idle)
             expected.append(step["expect"]["idle"])
-    return found, expected
+    return idle_checks, expected
 
 
 def test_the_files_of_cases_are_whole() -> None:
@@ -220,9 +220,9 @@ def test_times_match_watermarks_of_jet(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", TIMERS, ids=lambda case: case["name"])
 def test_segment_is_idle_when_flink_says_so(case: dict[str, Any]) -> None:
     """Idle is: silent for more than Flink's timeout, which is our timeout less 1 ms."""
-    found, expected = find_idle_checks(case)
+    idle_checks, expected = find_idle_checks(case)
 
-    assert found == expected
+    assert idle_checks == expected
 
 
 def test_silence_begins_at_the_last_event() -> None:
@@ -247,8 +247,8 @@ def test_time_is_the_least_newest_minus_the_delay(events: Events, delay_ms: int)
     newest: dict[int, int] = {}
     for segment in range(3):
         clocks.add(segment, now=0)
-    for segment, time, later in events:
-        now += later
+    for segment, time, elapsed_ms in events:
+        now += elapsed_ms
         newest[segment] = max(time, newest.get(segment, time))
         clocks.events({segment: time}, now=now)
         clocks.events({}, now=now)
@@ -261,13 +261,13 @@ def test_times_rise_until_idle(events: Events, idle_timeout_ms: int, delay_ms: i
     clocks = SegmentClocks(idle_timeout_ms, delay_ms)
     now = 0
     times = []
-    for segment, time, later in events:
-        now += later
+    for segment, time, elapsed_ms in events:
+        now += elapsed_ms
         quiet = clocks.events({}, now=now)
         assert "idle" not in quiet[:-1]
         found = clocks.events({segment: time}, now=now)
         assert "idle" not in found
-        times += [each for each in (*quiet, *found) if isinstance(each, int)]
+        times += [time for time in (*quiet, *found) if isinstance(time, int)]
 
     assert times == sorted(set(times))
 
@@ -284,18 +284,18 @@ def test_records_beyond_the_ends_are_within_the_delay(
     """Records may be written between the two questions. An open newest record is not idle."""
     partition = Partition([LATER // 2], [0])
     newest = NewestTimes()
-    for before, ended, amid in turns:
+    for before, ended_producers, amid in turns:
         for write in before:
             partition.write(*write)
-        for producer in ended:
+        for producer in ended_producers:
             partition.finish(producer, commits=True)
         end = partition.end
         partition.write(*amid)
         stamp = partition.newest()
-        found = newest.take({0: stamp}, {0: end}, now=LATER)
-        time = found.get(0)
+        times = newest.take({0: stamp}, {0: end}, now=LATER)
+        time = times.get(0)
         assert time is None or min(partition.times[end:]) >= time - DELAY
-        assert stamp.offset < end or 0 in found
+        assert stamp.offset < end or 0 in times
 
     for producer in (1, 2):
         partition.finish(producer, commits=True)

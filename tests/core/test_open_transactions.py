@@ -55,8 +55,8 @@ class Partition:
 
     def rows(self, begin: int, end: int) -> list[int]:
         """Return the times of the records there that are not aborted."""
-        shown = (n for n in range(begin, end) if self.producers[n] != MARKER)
-        return [self.times[n] for n in shown if n not in self.aborted]
+        visible_offsets = (n for n in range(begin, end) if self.producers[n] != MARKER)
+        return [self.times[n] for n in visible_offsets if n not in self.aborted]
 
 
 @dataclass
@@ -70,9 +70,9 @@ class ByField:
         self, partitions: list[Partition], high: dict[int, int], lag: int
     ) -> dict[int, int | None]:
         newest: dict[int, int | None] = {}
-        for n, each in enumerate(partitions):
-            until = max(self.position[n], each.end - lag)
-            times = each.rows(self.position[n], until)
+        for n, partition in enumerate(partitions):
+            until = max(self.position[n], partition.end - lag)
+            times = partition.rows(self.position[n], until)
             self.position[n] = until
             if times:
                 newest[n] = max(times)
@@ -90,8 +90,10 @@ class ByTimestamp:
     def look(
         self, partitions: list[Partition], high: dict[int, int], _: int
     ) -> dict[int, int | None]:
-        ends = {n: each.end for n, each in enumerate(partitions)}
-        stamps = {n: each.newest() for n, each in enumerate(partitions) if each.times}
+        ends = {n: partition.end for n, partition in enumerate(partitions)}
+        stamps = {
+            n: partition.newest() for n, partition in enumerate(partitions) if partition.times
+        }
         active = self.transactions.find_active(high, ends)
         return self.newest.take(stamps, ends, now=LATER, active=active)
 
@@ -123,29 +125,33 @@ Way = Callable[[], ByField | ByTimestamp]
 def find_passed_times(turns: Turns, way: Way) -> list[int]:
     """Return the times of records that a mark passed while they were hidden."""
     partitions = [Partition(), Partition()]
-    passed = set[tuple[int, int]]()
+    passed_records = set[tuple[int, int]]()
     observer = way()
     clocks = SegmentClocks(IDLE_MS, DELAY)
     now = 0
     lower = -1
-    known: dict[tuple[int, int], int] = {}
-    for before, ended, amid, took, lag in turns:
+    first_lowers: dict[tuple[int, int], int] = {}
+    for before, ended_transactions, amid, took, lag in turns:
         _write(partitions, before)
-        for partition, producer, commits in ended:
+        for partition, producer, commits in ended_transactions:
             partitions[partition].finish(producer, commits=commits)
         now += took
-        high = {n: each.high for n, each in enumerate(partitions)}
+        high = {n: partition.high for n, partition in enumerate(partitions)}
         for n in (0, 1):
             clocks.add(n, now=now)
         _write(partitions, amid)
-        hidden = [(n, o) for n, each in enumerate(partitions) for o in range(each.end, high[n])]
-        for each in hidden:  # later ones are late
-            known.setdefault(each, lower)
+        hidden_records = [
+            (n, o) for n, partition in enumerate(partitions) for o in range(partition.end, high[n])
+        ]
+        for record in hidden_records:  # later ones are late
+            first_lowers.setdefault(record, lower)
         outcomes = clocks.events(observer.look(partitions, high, lag), now=now)
         lower = max([lower, *(outcome for outcome in outcomes if outcome != "idle")])
-        times = {(n, o): partitions[n].times[o] + DELAY for n, o in hidden}
-        passed |= {each for each, time in times.items() if known[each] <= time < lower}
-    return [time for n, o in sorted(passed) for time in partitions[n].rows(o, o + 1)]
+        times = {(n, o): partitions[n].times[o] + DELAY for n, o in hidden_records}
+        passed_records |= {
+            record for record, time in times.items() if first_lowers[record] <= time < lower
+        }
+    return [time for n, o in sorted(passed_records) for time in partitions[n].rows(o, o + 1)]
 
 
 def _write(partitions: list[Partition], records: Writes) -> None:
@@ -165,8 +171,8 @@ def test_idle_timeout_begins_once_all_records_are_read() -> None:
     transactions = OpenTransactions()
     clocks.events({0: 100, 1: 200}, now=0)
 
-    def look(read: int, now: int) -> list[Outcome]:
-        active = transactions.find_active({0: 9, 1: 4}, {0: read, 1: 4})
+    def look(read_offset: int, now: int) -> list[Outcome]:
+        active = transactions.find_active({0: 9, 1: 4}, {0: read_offset, 1: 4})
         return clocks.events({1: 300, **dict.fromkeys(active)}, now=now)
 
     assert [look(4, 50), look(9, 60), look(9, 79), look(9, 80)] == [[], [], [], [295]]
@@ -178,8 +184,8 @@ def test_open_transaction_keeps_its_first_seen_time() -> None:
     looks = [({0: 9, 1: 8}, {0: 4, 1: 8}, 100), ({0: 12, 1: 8}, {0: 4, 1: 7}, 200)]
     looks += [({0: 12, 1: 8}, {0: 6, 1: 7}, 300), ({0: 12, 1: 8}, {0: 12, 1: 8}, 400)]
 
-    found = [transactions.take(high, ends, now=now) for high, ends, now in looks]
+    outcomes = [transactions.take(high, ends, now=now) for high, ends, now in looks]
     first, second, third = (
-        LogFact("open_transaction", *each) for each in ((0, 4, 100), (1, 7, 200), (0, 6, 300))
+        LogFact("open_transaction", *fact) for fact in ((0, 4, 100), (1, 7, 200), (0, 6, 300))
     )
-    assert found == [(first,), (first, second), (second, third), ()]
+    assert outcomes == [(first,), (first, second), (second, third), ()]

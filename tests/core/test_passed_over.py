@@ -69,9 +69,9 @@ def play(turns: Turns) -> tuple[Observer, int, list[tuple[int, int]]]:
     observer = Observer({0: [], 1: []}, 1000)
     now = 1000
     wrong = []
-    for written, took, restarts in turns:
+    for new_rows, took, restarts in turns:
         now += took
-        for n, step in written:
+        for n, step in new_rows:
             observer.log[n].append(now - DELAY + step if isinstance(step, int) else step)
         if restarts:
             observer = Observer(observer.log, now, position=observer.position)
@@ -80,8 +80,8 @@ def play(turns: Turns) -> tuple[Observer, int, list[tuple[int, int]]]:
             *_, last = [0, *(row for row in rows if row is not None)]
             if not isinstance(last, int) or last > now:
                 times = [row for row in rows if isinstance(row, int) and row <= now]
-                reached = max(times, default=0) - DELAY
-                wrong += [(lower, reached) for lower in lowers if lower > reached]
+                last_time = max(times, default=0) - DELAY
+                wrong += [(lower, last_time) for lower in lowers if lower > last_time]
     return observer, now, wrong
 
 

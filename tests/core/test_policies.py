@@ -20,9 +20,9 @@ def test_policies_pass_writers_but_no_rows(kind: LackKind) -> None:
     """One of `missing` and `late` varies, and the other warns; other lacks always fail."""
     lack = Lack(kind=kind, status="incomplete", sentence="")
     answer = Completeness(status="incomplete", lacks=(lack,), sentence="", remedy="")
-    by_missing = [apply_policy(answer, each, "warn") for each in POLICIES]
-    by_late = [apply_policy(answer, "warn", each) for each in POLICIES]
+    by_missing = [apply_policy(answer, policy, "warn") for policy in POLICIES]
+    by_late = [apply_policy(answer, "warn", policy) for policy in POLICIES]
 
-    for judged, expected in ((by_missing, BY_MISSING), (by_late, BY_LATE)):
-        seen = tuple((each.status, each.lacks[0].status) for each in judged)
-        assert seen == tuple((status, status) for status in expected.get(kind, FAILED))
+    for answers, expected in ((by_missing, BY_MISSING), (by_late, BY_LATE)):
+        statuses = tuple((answer.status, answer.lacks[0].status) for answer in answers)
+        assert statuses == tuple((status, status) for status in expected.get(kind, FAILED))

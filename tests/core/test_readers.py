@@ -103,19 +103,22 @@ def test_lacking_segments_lead_to_the_next_mark(
     """One row less in any of them is not enough, and no other segment is needed."""
     world = make_world(settings, history)
     positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
-    positions += [dict(made.mark.cut.offsets) for made in world.made]
+    positions += [dict(made_mark.mark.cut.offsets) for made_mark in world.made]
     for domain in DOMAINS:
-        kept = MarkHistory(world.marks(domain))
-        kept.forget_through(through)
+        kept_history = MarkHistory(world.marks(domain))
+        kept_history.forget_through(through)
         for position in positions:
-            place = locate_reader(kept, position, limit=99)
-            read = {each.segment: each.needed for each in place.waiting_for}
-            reached = [kept.window({**position, **read}).lower_seq or 0]
-            less = [kept.window({**position, **read, s: read[s] - 1}) for s in read]
+            place = locate_reader(kept_history, position, limit=99)
+            read_offsets = {waiting.segment: waiting.needed for waiting in place.waiting_for}
+            reached_seqs = [kept_history.window({**position, **read_offsets}).lower_seq or 0]
+            less = [
+                kept_history.window({**position, **read_offsets, s: read_offsets[s] - 1})
+                for s in read_offsets
+            ]
 
-            assert place.lower == kept.window(position).lower
-            assert reached >= [place.next_seq or 0]
-            assert [each.lower for each in less] == [place.lower] * len(less)
+            assert place.lower == kept_history.window(position).lower
+            assert reached_seqs >= [place.next_seq or 0]
+            assert [window.lower for window in less] == [place.lower] * len(less)
 
 
 def test_lacking_segments_are_ordered_by_rows() -> None:
@@ -126,7 +129,7 @@ def test_lacking_segments_are_ordered_by_rows() -> None:
 
     assert (place.lower, place.next_seq, place.next_lower) == (40, 5, 50)
     assert (place.marks, place.segments) == (1, 3)
-    assert [(each.segment, each.offset, each.needed) for each in place.waiting_for] == [
+    assert [(waiting.segment, waiting.offset, waiting.needed) for waiting in place.waiting_for] == [
         (2, 0, 30),
         (0, 12, 20),
     ]

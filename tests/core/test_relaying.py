@@ -35,51 +35,51 @@ class World:
     written: list[int] = field(default_factory=lambda: [0, 0])
     readable: list[int] = field(default_factory=lambda: [0, 0])
     added: list[int] = field(default_factory=lambda: [0, 0])
-    marks: dict[str, list[Mark]] = field(default_factory=lambda: {each: [] for each in DOMAINS})
+    marks: dict[str, list[Mark]] = field(default_factory=lambda: {domain: [] for domain in DOMAINS})
     log: list[tuple[str, Mark]] = field(default_factory=list)
     relays: list[Process] = field(default_factory=lambda: [Process() for _ in range(RELAYS)])
     killed: list[Process] = field(default_factory=list)
 
-    def act(self, kind: str, which: int) -> None:
-        segment = which % len(self.written)
-        relay = self.relays[which % RELAYS]
+    def act(self, kind: str, choice: int) -> None:
+        segment = choice % len(self.written)
+        relay = self.relays[choice % RELAYS]
         if kind == "write":
             self.written[segment] += 1
         elif kind == "commit":
             self.readable[segment] = self.written[segment]
         elif kind == "mark":
-            self.mark(DOMAINS[which % 2])
+            self.mark(DOMAINS[choice % 2])
         elif kind == "pass":
-            self.now += NEW_SEGMENT_MS // 4 * (which + 1)
+            self.now += NEW_SEGMENT_MS // 4 * (choice + 1)
         elif kind == "grow":
             self.written = [*self.written, 0]
             self.readable = [*self.readable, 0]
             self.added.append(self.now)
         elif kind == "kill":
             self.killed.append(relay)
-            self.relays[which % RELAYS] = Process()
+            self.relays[choice % RELAYS] = Process()
         elif kind == "send":
-            self.send(relay, hidden=which - 1)
+            self.send(relay, hidden_segment=choice - 1)
         elif kind == "append":
             self.append(relay)
         else:
-            for each in self.killed:
-                self.append(each)
+            for process in self.killed:
+                self.append(process)
 
     def mark(self, domain: str) -> None:
         seq = len(self.marks[domain]) + 1
         cut = StreamCut(dict(enumerate(self.written)))
         self.marks[domain].append(Mark(seq, seq * 10, seq * 10, cut))
 
-    def send(self, relay: Process, hidden: int = -1) -> None:
+    def send(self, relay: Process, hidden_segment: int = -1) -> None:
         if relay.sent:
             return
         self.look(relay)
-        ends = {s: end for s, end in enumerate(self.readable) if s != hidden}
+        ends = {s: end for s, end in enumerate(self.readable) if s != hidden_segment}
         relay.queue.look(ends, self.now)
         relay.sent = relay.queue.due(self.now)
         for domain in DOMAINS:
-            seqs = [mark.seq for of, mark in relay.sent if of == domain]
+            seqs = [mark.seq for mark_domain, mark in relay.sent if mark_domain == domain]
             assert seqs == sorted(seqs)
 
     def look(self, relay: Process) -> None:
@@ -113,12 +113,12 @@ def test_relayed_mark_follows_its_rows(acts: list[tuple[str, int]], survivor: in
     Two relays send at once, start again, and are killed with marks on their way.
     """
     world = World()
-    for kind, which in acts:
-        world.act(kind, which)
+    for kind, choice in acts:
+        world.act(kind, choice)
     world.readable = [*world.written]
-    while any(each.sent for each in (*world.killed, *world.relays)):
-        for each in (*world.killed, *world.relays):
-            world.append(each)
+    while any(process.sent for process in (*world.killed, *world.relays)):
+        for process in (*world.killed, *world.relays):
+            world.append(process)
     left = world.relays[survivor]
     for _ in range(3):
         world.send(left)
@@ -128,18 +128,18 @@ def test_relayed_mark_follows_its_rows(acts: list[tuple[str, int]], survivor: in
 
     world.look(left)
     assert not any(left.queue.waiting.values())
-    assert world.last() == {each: marks[-1] for each, marks in world.marks.items() if marks}
+    assert world.last() == {domain: marks[-1] for domain, marks in world.marks.items() if marks}
 
 
 def test_sealed_stream_ends_with_a_final_mark() -> None:
     """The last mark may be older than the seal, and written before it."""
     last = Mark(3, 30, 30, StreamCut({0: 7}))
-    for written in (True, False):
+    for is_written in (True, False):
         queue = RelayQueue(new_segment_ms=0)
         queue.look({0: 7}, 0)
-        if written:
+        if is_written:
             queue.record_written("default", last)
-        queue.add("default", [] if written else [last], is_all=True)
+        queue.add("default", [] if is_written else [last], is_all=True)
 
         assert queue.due(0) == [("default", replace(last, final=True))]
 
@@ -167,9 +167,9 @@ def test_segment_without_rows_is_still_new() -> None:
 
 def test_mark_waits_until_it_or_a_later_one_is_written() -> None:
     """Another mark of its number is not."""
-    first, mark, later = (Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3))
+    first, mark, later_mark = (Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3))
     queue = RelayQueue()
-    queue.add("default", [first, mark, later])
+    queue.add("default", [first, mark, later_mark])
 
     assert queue.is_waiting("default", mark)
     assert not queue.is_waiting("ingestion", mark)
@@ -178,22 +178,22 @@ def test_mark_waits_until_it_or_a_later_one_is_written() -> None:
     queue.record_written("default", mark)
     assert not queue.is_waiting("default", mark)
     assert not queue.is_waiting("default", first)
-    assert queue.is_waiting("default", later)
-    assert queue.newest("default") == later
+    assert queue.is_waiting("default", later_mark)
+    assert queue.newest("default") == later_mark
 
 
 def test_record_below_the_first_kept_mark_is_reported() -> None:
     """Cuts of equal numbers are compared both ways, with at most three segments shown."""
-    known = Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7, 3: 7}))
-    above = StreamCut({0: 8, 1: 8, 2: 8, 3: 8})
+    known_mark = Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7, 3: 7}))
+    higher_cut = StreamCut({0: 8, 1: 8, 2: 8, 3: 8})
 
-    assert describe_difference(Mark(2, 29, 99, StreamCut({})), known) == ""
-    assert describe_difference(Mark(2, 30, 30, StreamCut({})), known) == (
+    assert describe_difference(Mark(2, 29, 99, StreamCut({})), known_mark) == ""
+    assert describe_difference(Mark(2, 30, 30, StreamCut({})), known_mark) == (
         "the lower 30 there, and below 30 at the controller"
     )
-    assert describe_difference(Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7})), known) == (
+    assert describe_difference(Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7})), known_mark) == (
         "{3: 0} of its cut there, and {3: 7} at the controller"
     )
-    assert describe_difference(Mark(2, 20, 20, above), known) == (
+    assert describe_difference(Mark(2, 20, 20, higher_cut), known_mark) == (
         "{0: 8, 1: 8, 2: 8} of its cut there, and {0: 7, 1: 7, 2: 7} at the controller"
     )

@@ -48,9 +48,9 @@ class Controllers:
         self.new.add(len(self.reports))
         self.reports.append((self.served_ms, self.wall))
 
-    def list_since(self, at: int) -> set[int]:
-        since_served_ms = self.clock.find_served(at)
-        return {n for n, (served, _) in enumerate(self.reports) if served >= since_served_ms}
+    def list_since(self, wall_ms: int) -> set[int]:
+        since_served_ms = self.clock.find_served(wall_ms)
+        return {n for n, (served_ms, _) in enumerate(self.reports) if served_ms >= since_served_ms}
 
     def look(self, _: int) -> None:
         assert self.new <= self.list_since(self.looked_at)
@@ -97,10 +97,10 @@ def test_time_of_the_wall_clock_lists_the_reports_from_then_on(
     """Law: while the wall clock does not go back."""
     controllers = Controllers(1_700_000_000_000)
     controllers.play([*history, ("report", 0)])
-    at = data.draw(st.sampled_from([wall for _, wall in controllers.reports]))
+    wall_ms = data.draw(st.sampled_from([wall for _, wall in controllers.reports]))
 
-    expected = {n for n, (_, wall) in enumerate(controllers.reports) if wall >= at}
-    assert expected <= controllers.list_since(at)
+    expected = {n for n, (_, wall) in enumerate(controllers.reports) if wall >= wall_ms}
+    assert expected <= controllers.list_since(wall_ms)
 
 
 def test_many_shifts_are_joined_and_lose_no_report() -> None:
@@ -111,5 +111,7 @@ def test_many_shifts_are_joined_and_lose_no_report() -> None:
     ats = [wall for _, wall in controllers.reports]
 
     assert len(controllers.clock.shifts) == 32
-    assert all(controllers.list_since(at) >= {*range(n, len(ats))} for n, at in enumerate(ats))
+    assert all(
+        controllers.list_since(wall_ms) >= {*range(n, len(ats))} for n, wall_ms in enumerate(ats)
+    )
     assert controllers.list_since(ats[-1]) == {len(ats) - 1}

@@ -97,16 +97,21 @@ _starts = st.builds(
 )
 
 
-def find_changes(kept: KeptStream) -> list[tuple[str, object, object]]:
+def find_changes(kept_stream: KeptStream) -> list[tuple[str, object, object]]:
     """Return the questions that the stream, read again, answers differently."""
-    again = kept.load_again()
-    original = deepcopy(kept.stream)
+    loaded_stream = kept_stream.load_again()
+    original = deepcopy(kept_stream.stream)
     answers = [
-        dict([*list_answers(each, kept.moment), *list_next_marks(each, kept.moment)])
-        for each in (original, again)
+        dict(
+            [
+                *list_answers(stream, kept_stream.moment),
+                *list_next_marks(stream, kept_stream.moment),
+            ]
+        )
+        for stream in (original, loaded_stream)
     ]
     before, after = answers
-    questions = [*before, *(each for each in after if each not in before)]
+    questions = [*before, *(question for question in after if question not in before)]
     return [
         (question, before.get(question), after.get(question))
         for question in questions
@@ -114,10 +119,10 @@ def find_changes(kept: KeptStream) -> list[tuple[str, object, object]]:
     ]
 
 
-def replay(kept: KeptStream, acts: list[Act]) -> None:
+def replay(kept_stream: KeptStream, acts: list[Act]) -> None:
     for number, (name, parts) in enumerate(acts):
-        getattr(kept, name)(**parts)
-        changes = find_changes(kept)
+        getattr(kept_stream, name)(**parts)
+        changes = find_changes(kept_stream)
         assert changes == [], (number, name, parts)
 
 
@@ -176,9 +181,9 @@ def test_restart_changes_no_answer(
     settings: StreamSettings, history: tuple[list[Act], list[str]]
 ) -> None:
     acts, ends = history
-    kept = KeptStream(MemoryStore(), settings)
-    replay(kept, acts + [(name, {}) for name in ends])
-    event(f"marks: {sum(map(len, kept.stream.histories.values()))}")
+    kept_stream = KeptStream(MemoryStore(), settings)
+    replay(kept_stream, acts + [(name, {}) for name in ends])
+    event(f"marks: {sum(map(len, kept_stream.stream.histories.values()))}")
 
 
 @costly(10)
@@ -206,23 +211,23 @@ def test_restart_completes_rows_from_the_ledger(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("controller.aggregation.stream.NAMED_AT_ONCE", 1)
         patch.setattr("controller.aggregation.draft.POSTPONED_AT_ONCE", 0)
-        kept = KeptStream(MemoryStore(), settings)
-        replay(kept, acts + [(name, {}) for name in ends])
+        kept_stream = KeptStream(MemoryStore(), settings)
+        replay(kept_stream, acts + [(name, {}) for name in ends])
 
 
-def restart(kept: KeptStream) -> None:
-    loaded = kept.load_again()
-    kept.streams.remove(kept.stream)
-    kept.streams.add(loaded)
+def restart(kept_stream: KeptStream) -> None:
+    loaded_stream = kept_stream.load_again()
+    kept_stream.streams.remove(kept_stream.stream)
+    kept_stream.streams.add(loaded_stream)
 
 
-def let_all_fall_silent(kept: KeptStream) -> None:
+def let_all_fall_silent(kept_stream: KeptStream) -> None:
     for number, writer in enumerate(SILENT):
-        kept.note(writer, time=number)
-    kept.note("web", time=20)
-    kept.advance()
-    kept.now += TIMEOUT_MS
-    kept.note("web", time=30)
+        kept_stream.note(writer, time=number)
+    kept_stream.note("web", time=20)
+    kept_stream.advance()
+    kept_stream.now += TIMEOUT_MS
+    kept_stream.note("web", time=30)
 
 
 @pytest.mark.parametrize("parts", range(len(SILENT)))
@@ -231,57 +236,57 @@ def test_crash_between_parts_of_a_mark_changes_nothing(
 ) -> None:
     """The next mark names all writers, and the parts of before have no meaning."""
     monkeypatch.setattr("controller.aggregation.stream.NAMED_AT_ONCE", 1)
-    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
-    let_all_fall_silent(kept)
-    kept.stream._next_mark_at = {"default": kept.now}
+    kept_stream = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
+    let_all_fall_silent(kept_stream)
+    kept_stream.stream._next_mark_at = {"default": kept_stream.now}
 
     def exclude_and_advance(draft: Draft) -> None:
-        kept.stream.exclude_silent_writers(draft)
-        kept.stream.advance_due(draft)
+        kept_stream.stream.exclude_silent_writers(draft)
+        kept_stream.stream.advance_due(draft)
 
-    kept.commit(exclude_and_advance)
+    kept_stream.commit(exclude_and_advance)
     for _ in range(parts):
-        kept.commit(kept.stream.advance_due)
-    was_naming = kept.stream.is_naming
+        kept_stream.commit(kept_stream.stream.advance_due)
+    was_naming = kept_stream.stream.is_naming
 
-    restart(kept)
+    restart(kept_stream)
     is_unreported = [
         track.membership.is_unreported and track.membership.reported is None
         for writer in SILENT
-        for track in kept.stream.aggregator.member(writer).tracks
+        for track in kept_stream.stream.aggregator.member(writer).tracks
     ]
-    kept.advance()
+    kept_stream.advance()
 
-    (mark,) = kept.stream.history("default").after(1, 10)
+    (mark,) = kept_stream.stream.history("default").after(1, 10)
     assert (was_naming, is_unreported) == (True, [True] * len(SILENT))
-    assert (mark.excluded, find_changes(kept)) == (SILENT, [])
-    entries = kept.store.ledger(kept.stream.id, "default", after=1, limit=10)
-    answer, count = merge_parts(entries[0], kept.store)
-    named = [writer.writer for writer in decode(encode(answer), type=EntryAnswer).writers]
-    assert ([each.part_count for each in entries], named, count) == ([2], [*SILENT], 3)
+    assert (mark.excluded, find_changes(kept_stream)) == (SILENT, [])
+    entries = kept_stream.store.ledger(kept_stream.stream.id, "default", after=1, limit=10)
+    answer, count = merge_parts(entries[0], kept_stream.store)
+    named_writers = [writer.writer for writer in decode(encode(answer), type=EntryAnswer).writers]
+    assert ([entry.part_count for entry in entries], named_writers, count) == ([2], [*SILENT], 3)
 
 
 @pytest.mark.parametrize("pieces", range(len(SILENT) + 1))
 def test_crash_between_exclusions_loses_none(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was excluded before the crash stays so; the others time out anew."""
     monkeypatch.setattr("controller.aggregation.stream.EXCLUDED_AT_ONCE", 1)
-    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
-    let_all_fall_silent(kept)
+    kept_stream = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
+    let_all_fall_silent(kept_stream)
     for _ in range(pieces):
-        kept.commit(kept.stream.exclude_silent_writers)
-    excluded = [kept.stream.aggregator.member(writer).excluded for writer in SILENT]
+        kept_stream.commit(kept_stream.stream.exclude_silent_writers)
+    exclusions = [kept_stream.stream.aggregator.member(writer).excluded for writer in SILENT]
 
-    restart(kept)
-    loaded = kept.stream
-    after_crash = [loaded.aggregator.member(writer).excluded for writer in SILENT]
-    kept.advance()
-    kept.now += TIMEOUT_MS
-    kept.note("web", time=40)
+    restart(kept_stream)
+    loaded_stream = kept_stream.stream
+    after_crash = [loaded_stream.aggregator.member(writer).excluded for writer in SILENT]
+    kept_stream.advance()
+    kept_stream.now += TIMEOUT_MS
+    kept_stream.note("web", time=40)
     for _ in range(len(SILENT) + 1):
-        kept.commit(kept.stream.exclude_silent_writers)
-    kept.advance()
+        kept_stream.commit(kept_stream.stream.exclude_silent_writers)
+    kept_stream.advance()
 
-    marks = kept.stream.history("default").after(0, 10)
-    named = [writer for mark in marks for writer in mark.excluded]
-    assert excluded == after_crash == ["timed_out"] * pieces + [None] * (len(SILENT) - pieces)
-    assert (sorted(named), marks[-1].lower) == (sorted(SILENT), 40)
+    marks = kept_stream.stream.history("default").after(0, 10)
+    excluded_writers = [writer for mark in marks for writer in mark.excluded]
+    assert exclusions == after_crash == ["timed_out"] * pieces + [None] * (len(SILENT) - pieces)
+    assert (sorted(excluded_writers), marks[-1].lower) == (sorted(SILENT), 40)

@@ -45,10 +45,10 @@ def test_a_root_is_a_path_or_a_url(root: str | Path, path: LogPath) -> None:
 )
 def test_invalid_roots_are_refused(root: str | Path, says: str) -> None:
     """The error names the form, and repeats no secret."""
-    with pytest.raises(Rejected, match=says) as refused:
+    with pytest.raises(Rejected, match=says) as refusal:
         parse_root(root)
 
-    assert SECRET not in str(refused.value)
+    assert SECRET not in str(refusal.value)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,8 +42,8 @@ def test_normal_position_reaches_its_source(position: dict[int, int]) -> None:
 def test_the_join_of_normal_cuts_is_normal(one: dict[int, int], other: dict[int, int]) -> None:
     """So normal cuts keep their order."""
     succession = make_succession(SPLIT, MERGE)
-    joined = StreamCut(one).join(StreamCut(other))
+    join = StreamCut(one).join(StreamCut(other))
 
     apart = StreamCut(succession.normalise(one)).join(StreamCut(succession.normalise(other)))
 
-    assert apart == StreamCut(succession.normalise(joined.offsets))
+    assert apart == StreamCut(succession.normalise(join.offsets))

@@ -62,26 +62,26 @@ def value_of(word: str) -> Any:  # noqa: ANN401 - any field of a note
 def parse_words(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
     """Return the plain words, and those with a name."""
     parts = [word.rpartition("=") for word in words]
-    named = {name: value_of(value) for name, is_named, value in parts if is_named}
-    return [value_of(value) for _, is_named, value in parts if not is_named], named
+    options = {name: value_of(value) for name, is_named, value in parts if is_named}
+    return [value_of(value) for _, is_named, value in parts if not is_named], options
 
 
 def parse_note(text: str) -> Note:
-    values, named = parse_words(text.split())
-    return build_note(*values, **named)
+    values, options = parse_words(text.split())
+    return build_note(*values, **options)
 
 
-def build_note(writer: str, *values: Any, **named: Any) -> Note:  # noqa: ANN401 - any field
+def build_note(writer: str, *values: Any, **fields: Any) -> Note:  # noqa: ANN401 - any field
     """Return a note; its late rows are their number, their least time and their largest."""
     plain = {"position" if isinstance(value, dict) else "time": value for value in values}
-    if late := named.get("late_rows"):
-        named["late_rows"] = [LateRows(*map(int, late))]
-    return Note(writer, **plain, **named)
+    if late := fields.get("late_rows"):
+        fields["late_rows"] = [LateRows(*map(int, late))]
+    return Note(writer, **plain, **fields)
 
 
 def show_value(value: object) -> str:
     if isinstance(value, Accepted):
-        rest = {name: each for name, each in asdict(value).items() if each is not None}
+        rest = {name: field for name, field in asdict(value).items() if field is not None}
         rest |= {} if value.exclusion is None else {"exclusion": value.exclusion}
         lower = rest.pop("lower", "")
         return " ".join([f"ok {lower}".strip(), *(f"{k}={show_value(v)}" for k, v in rest.items())])
@@ -89,28 +89,30 @@ def show_value(value: object) -> str:
         parts = (value.status, value.last, value.beyond)
         return " ".join(show_value(part) for part in parts if part is not None)
     if isinstance(value, Session):
-        lost = show_value([each.id for each in value.lost])
-        value = f"{value.id} {value.label} @{value.began_at} {lost}"
+        lost_ids = show_value([loss.id for loss in value.lost])
+        value = f"{value.id} {value.label} @{value.began_at} {lost_ids}"
     if isinstance(value, Beyond | Exclusion):
-        facts = (each for name, each in asdict(value).items() if name != "lower")
+        facts = (field for name, field in asdict(value).items() if name != "lower")
         return "@".join(map(str, facts))
     if isinstance(value, Mapping):
-        return ",".join(f"{key}:{each}" for key, each in value.items()) or "-"
+        return ",".join(f"{key}:{element}" for key, element in value.items()) or "-"
     if isinstance(value, tuple | list):
         return ",".join(map(str, value)) or "-"
     return "-" if value is None else str(value)
 
 
 def show_report(domain: str, report: LateReport) -> str:
-    found = asdict(report)
+    facts = asdict(report)
     more = ("rows", "lateness", "may_have_more", "first_seen_at", "last_seen_at")
-    rest = (f"{name}={found[name]}" for name in more if found[name])
-    return " ".join([domain, "{writer} {min_time}..{max_time}".format_map(found), *rest])
+    rest = (f"{name}={facts[name]}" for name in more if facts[name])
+    return " ".join([domain, "{writer} {min_time}..{max_time}".format_map(facts), *rest])
 
 
-def rows(found: Iterable[object], fields: list[str]) -> str:
-    each = (" ".join(show_value(attrgetter(name)(one)) for name in fields) for one in found)
-    return "; ".join(each) or "-"
+def rows(records: Iterable[object], fields: list[str]) -> str:
+    texts = (
+        " ".join(show_value(attrgetter(name)(record)) for name in fields) for record in records
+    )
+    return "; ".join(texts) or "-"
 
 
 @dataclass
@@ -128,8 +130,8 @@ class Scenario:
         self.now = int(act["now"] or self.now)
         verb, *words = act["act"].split()
         if verb in {"stream", "restart"}:
-            values, named = parse_words(words)
-            getattr(self, verb)(*values, **named)
+            values, options = parse_words(words)
+            getattr(self, verb)(*values, **options)
             return
         expected = act["expected"]
         answers = [self.ask(stream, act["act"], expected) for stream in self.streams]
@@ -137,7 +139,7 @@ class Scenario:
         if expected is not None:
             assert is_answer(expected, str(answers[0])), (line, answers[0])
         elif not hasattr(self, verb):
-            statuses = {each.split()[0] for each in answers[0].split("; ")}
+            statuses = {answer.split()[0] for answer in answers[0].split("; ")}
             assert statuses == {"ok"}, (line, answers[0])
 
     def ask(self, stream: Aggregator, act: str, expected: str | None) -> Any:  # noqa: ANN401
@@ -146,8 +148,8 @@ class Scenario:
         try:
             if not hasattr(self, verb):
                 return self.notes(stream, act)
-            values, named = parse_words(words)
-            return getattr(self, verb)(stream, *values, **named)
+            values, options = parse_words(words)
+            return getattr(self, verb)(stream, *values, **options)
         except NotedTimeError as error:
             if expected is None:
                 raise
@@ -160,7 +162,7 @@ class Scenario:
         domain = self.streams[0].settings.domains[0]
         joins = (Note(writer, domain=domain) for writer in writers)
         results = deliver(self.streams[0], *joins, now=self.now)
-        assert all(isinstance(each, Accepted) for each in results), (writers, results)
+        assert all(isinstance(result, Accepted) for result in results), (writers, results)
 
     def restart(self) -> None:
         self.streams.append(
@@ -169,14 +171,17 @@ class Scenario:
 
     def notes(self, stream: Aggregator, text: str) -> str:
         return "; ".join(
-            show_value(stream.note(parse_note(each), self.now)) for each in text.split("; ")
+            show_value(stream.note(parse_note(note_text), self.now))
+            for note_text in text.split("; ")
         )
 
     def report(self, stream: Aggregator, *values: Any, **named: Any) -> str:  # noqa: ANN401 - any field
         """Note, and show by domain which rows may be late."""
         note = build_note(*values, **named)
         assert isinstance(stream.note(note, self.now), Accepted)
-        return "; ".join(show_report(*each) for each in stream.report_late(note, self.now)) or "-"
+        return (
+            "; ".join(show_report(*report) for report in stream.report_late(note, self.now)) or "-"
+        )
 
     def clock(self, stream: Aggregator, unix_ahead: int) -> None:
         """Let the clock of the controller's machine be ahead of the service clock."""
@@ -189,8 +194,8 @@ class Scenario:
         return rows(marks, [*fields] or ["lower"])
 
     def waiting(self, stream: Aggregator, *fields: str, **within: str) -> str:
-        found = waiting(stream, within.get("in", "default"), now=self.now)
-        return rows(found, [*fields] or ["writer"])
+        waiting_writers = waiting(stream, within.get("in", "default"), now=self.now)
+        return rows(waiting_writers, [*fields] or ["writer"])
 
     def decision(self, stream: Aggregator) -> str:
         return (
@@ -213,7 +218,7 @@ class Scenario:
     def membership(self, stream: Aggregator, writer: str, *fields: str) -> str:
         """Show facts of a writer that differ from those of one that each mark counts."""
         tracks = [*stream.domains.list_tracks(stream.member(writer))]
-        found = (
+        answer = (
             {
                 domain.name: show_value(value)
                 for domain, track in tracks
@@ -221,34 +226,34 @@ class Scenario:
             }
             for name in fields
         )
-        return " ".join(map(show_value, found))
+        return " ".join(map(show_value, answer))
 
     def named(self, stream: Aggregator, *fields: str) -> str:
         return rows(stream.domains["default"].roster.named.absences, [*fields])
 
     def vouched(self, stream: Aggregator, seq: int, time: int, **within: str) -> str:
         """Show who vouches for a time at a mark, and who does not."""
-        found = count_vouching(stream, within.get("in", "default"), seq, time)
-        others = rows(found.not_vouching, ["writer", "reason", "to_time"])
-        return f"{show_value(found.names)}; {others}"
+        vouching = count_vouching(stream, within.get("in", "default"), seq, time)
+        other_writers = rows(vouching.not_vouching, ["writer", "reason", "to_time"])
+        return f"{show_value(vouching.names)}; {other_writers}"
 
     def joined(self, stream: Aggregator, *fields: str) -> str:
         """Show the writers that joined at the last mark, and those not counted yet."""
         domain = stream.domains["default"]
-        found = (
+        lists = (
             (domain.roster.named.joined, [*fields] or ["writer"]),
             (domain.roster.not_joined, ["writer"]),
         )
-        return "; ".join(rows(*each) for each in found)
+        return "; ".join(rows(*rows_and_fields) for rows_and_fields in lists)
 
     def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
         """Show the outcome of a dry run without these writers."""
-        found = stream.dry_run(within.get("in", "default"), removed, None, self.now)
-        return rows([found], ["decision", "lower", "cut.offsets", "excluded"])
+        dry_run = stream.dry_run(within.get("in", "default"), removed, None, self.now)
+        return rows([dry_run], ["decision", "lower", "cut.offsets", "excluded"])
 
     def forecast(self, stream: Aggregator) -> str:
-        found = forecast(stream.domains, stream.domains["default"])
-        return rows([found], ["served_ms", "lower", "writers"]) if found else "-"
+        expected_mark = forecast(stream.domains, stream.domains["default"])
+        return rows([expected_mark], ["served_ms", "lower", "writers"]) if expected_mark else "-"
 
     def expect(self, stream: Aggregator, writer: str) -> str:
         return show_value(stream.expect([writer], now=self.now))
@@ -276,8 +281,8 @@ class Scenario:
     def seal(
         self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int
     ) -> str:
-        made = seal(stream, cut, final_times, now=self.now)
-        return f"{show_value(made.final_cut)} {show_value(made.never_noted)}"
+        final_mark = seal(stream, cut, final_times, now=self.now)
+        return f"{show_value(final_mark.final_cut)} {show_value(final_mark.never_noted)}"
 
     def domain(self, stream: Aggregator, *fields: str, **within: str) -> str:
         return rows([stream.domains[within.get("in", "default")]], [*fields])
@@ -286,8 +291,8 @@ class Scenario:
         return rows([stream.domains[within.get("in", "default")].last], [*fields])
 
     def settings(self, stream: Aggregator, **changed: Any) -> None:  # noqa: ANN401 - any setting
-        added = set(changed.get("domains", ())) - set(stream.settings.domains)
-        self.declared_served_ms |= dict.fromkeys(added, self.now)
+        new_domains = set(changed.get("domains", ())) - set(stream.settings.domains)
+        self.declared_served_ms |= dict.fromkeys(new_domains, self.now)
         stream.reconfigure(replace(stream.settings, **changed), now=self.now)
 
 
@@ -316,8 +321,8 @@ def test_scenario(acts: list[str]) -> None:
 def test_scenario_with_another_answer_fails(act: str, answer: str) -> None:
     """Either a note without an arrow was refused, or the text is only the beginning."""
     scenario = Scenario()
-    for each in ("stream", "UA 5", "restart"):
-        scenario.perform(each)
+    for line in ("stream", "UA 5", "restart"):
+        scenario.perform(line)
 
     with pytest.raises(AssertionError, match=answer):
         scenario.perform(act)
@@ -325,8 +330,8 @@ def test_scenario_with_another_answer_fails(act: str, answer: str) -> None:
 
 def test_refusal_by_a_copy_alone_fails_the_scenario() -> None:
     scenario = Scenario()
-    for each in ("stream", "UA 5", "restart"):
-        scenario.perform(each)
+    for line in ("stream", "UA 5", "restart"):
+        scenario.perform(line)
     scenario.streams[1].note(Note("UA", 9), 0)
 
     with pytest.raises(AssertionError, match="invalid_time 9"):

@@ -38,7 +38,7 @@ def test_after_any_history_a_seal_ends_the_stream(
             assert mark.upper >= upper
             assert mark.seq == (last.seq if last else 0) + 1
             assert mark.lower == max(mark.upper, last.lower if last else mark.upper) + 1
-            live = {name for name, each in model.writers.items() if each.counts(domain)}
+            live = {name for name, writer in model.writers.items() if writer.counts(domain)}
             silent = {name for name in live if model.writers[name].time(domain) == NEVER}
             assert live & {*mark.excluded} == silent
         assert code.decide(domain, twins.now) == Sealed()

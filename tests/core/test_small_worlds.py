@@ -132,25 +132,28 @@ class Fault(NamedTuple):
 
 def explore(start: Start, most_acts: int) -> Iterator[Fault]:
     """Judge each distinct world that at most so many acts reach."""
-    known = {hash(find_key(start.make_world()))}
-    reached: list[tuple[Act, ...]] = [()]
+    known_keys = {hash(find_key(start.make_world()))}
+    reached_histories: list[tuple[Act, ...]] = [()]
     for _ in range(most_acts):
-        histories = reached
-        reached = []
+        histories = reached_histories
+        reached_histories = []
         for acts in histories:
             world = replace_acts(start, acts).make_world()
-            copied = pickle.dumps(world)
+            pickled_world = pickle.dumps(world)
             for act in world.list_acts():
-                changed: SmallWorld = pickle.loads(copied)  # noqa: S301 - made above
-                changed.perform(act)
-                key = hash(find_key(changed))
-                if key in known:
+                changed_world: SmallWorld = pickle.loads(pickled_world)  # noqa: S301 - made above
+                changed_world.perform(act)
+                key = hash(find_key(changed_world))
+                if key in known_keys:
                     continue
-                known.add(key)
-                reached.append((*acts, act))
-                faults = [*find_false_answers(changed), *find_changes(changed, load(changed))]
+                known_keys.add(key)
+                reached_histories.append((*acts, act))
+                faults = [
+                    *find_false_answers(changed_world),
+                    *find_changes(changed_world, load(changed_world)),
+                ]
                 if act == ("advance",):
-                    faults += find_changes(changed, advance_after_restart(copied))
+                    faults += find_changes(changed_world, advance_after_restart(pickled_world))
                 yield from (Fault((*acts, act), sentence) for sentence in faults)
 
 
@@ -162,9 +165,9 @@ def load(world: SmallWorld) -> StreamState:
     return world.kept.load_again()
 
 
-def advance_after_restart(copied: bytes) -> StreamState:
+def advance_after_restart(pickled_world: bytes) -> StreamState:
     """Return the stream of a world after a restart and its next marks."""
-    world: SmallWorld = pickle.loads(copied)  # noqa: S301 - made by `explore`
+    world: SmallWorld = pickle.loads(pickled_world)  # noqa: S301 - made by `explore`
     world.restart()
     world.advance()
     return world.kept.stream
@@ -247,7 +250,7 @@ def is_named(writer: str, gaps: Gaps) -> bool:
         return True
     missing = gaps.missing_writers
     late = gaps.late_writers
-    return writer in {each.writer for each in missing} | {each.writer for each in late}
+    return writer in {writer.writer for writer in missing} | {writer.writer for writer in late}
 
 
 def find_false_verdicts(world: SmallWorld, owed: Owed) -> Iterator[str]:
@@ -261,13 +264,15 @@ def find_false_verdicts(world: SmallWorld, owed: Owed) -> Iterator[str]:
         {mark.lower for mark in marks} | {least_time + 1 for least_time in least_times}
     ):
         first = sum(mark.lower < time for mark in marks)
-        names = {each.author.name for each in owed.list_lacking(first, time)}
-        for asked in list_requirements(names, expected):
-            verdict = judge_time(vouching, asked, time)
+        names = {event.author.name for event in owed.list_lacking(first, time)}
+        for requirement in list_requirements(names, expected):
+            verdict = judge_time(vouching, requirement, time)
             if verdict.status == "complete":
-                required = {*asked.require} | (expected if asked.require_all else set())
-                for writer in find_lost(world, owed, verdict, required):
-                    yield f"{domain} is complete to {time} with {asked}, and lacks {writer}"
+                required_writers = {*requirement.require} | (
+                    expected if requirement.require_all else set()
+                )
+                for writer in find_lost(world, owed, verdict, required_writers):
+                    yield f"{domain} is complete to {time} with {requirement}, and lacks {writer}"
 
 
 def list_requirements(names: set[str], expected: set[str]) -> Iterator[Requirement]:
@@ -279,7 +284,9 @@ def list_requirements(names: set[str], expected: set[str]) -> Iterator[Requireme
         yield Requirement(require_known=True)
 
 
-def find_lost(world: SmallWorld, owed: Owed, verdict: Verdict, required: set[str]) -> Iterator[str]:
+def find_lost(
+    world: SmallWorld, owed: Owed, verdict: Verdict, required_writers: set[str]
+) -> Iterator[str]:
     """Yield the writers of rows that a complete answer promises, and that its mark lacks.
 
     A writer that is not required may be late or have joined later, if that is named. If it owed
@@ -294,7 +301,7 @@ def find_lost(world: SmallWorld, owed: Owed, verdict: Verdict, required: set[str
     owing = world.owing[owed.domain, mark.seq]
     for debt in owed.list_lacking(mark.seq - owed.marks[0].seq, time):
         author = debt.author
-        is_lost = author.name in required
+        is_lost = author.name in required_writers
         if not is_lost and owed.domain not in author.unbound:
             is_silent = debt.is_noted and not is_named(author.name, gaps)
             is_lost = is_silent or author.name in owing

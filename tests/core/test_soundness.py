@@ -21,7 +21,7 @@ def test_cut_has_vouched_events_below_lower(settings: StreamSettings, history: l
     world = make_world(settings, history)
     event(f"marks: {min(len(world.made), 5)}")
 
-    assert [made for made in world.made if made.lost] == []
+    assert [made_mark for made_mark in world.made if made_mark.lost] == []
 
 
 @given(settings=streams, history=late_histories())
@@ -29,7 +29,7 @@ def test_late_requests_keep_marks_sound(settings: StreamSettings, history: list[
     """Soundness: every request was made twice, and the first may be delivered at any time."""
     world = make_world(replace(settings, domains=DOMAINS[:1]), history)
 
-    assert [made for made in world.made if made.lost] == []
+    assert [made_mark for made_mark in world.made if made_mark.lost] == []
 
 
 @given(settings=streams, history=histories("waits", "scales", "late"))
@@ -37,7 +37,7 @@ def test_cut_is_the_smallest_sound_one(settings: StreamSettings, history: list[A
     """Tightness: without restarts, the last offset of each segment may hold an event below."""
     world = make_world(settings, history)
 
-    assert [made for made in world.made if made.needless] == []
+    assert [made_mark for made_mark in world.made if made_mark.needless] == []
 
 
 @given(settings=streams, history=ALL_TROUBLE)
@@ -45,4 +45,8 @@ def test_cut_stays_within_latest_positions(settings: StreamSettings, history: li
     """Pravega joins the latest positions; ours stays within that."""
     world = make_world(settings, history)
 
-    assert [made for made in world.made if not StreamCut(made.latest).reaches(made.mark.cut)] == []
+    assert [
+        made_mark
+        for made_mark in world.made
+        if not StreamCut(made_mark.latest).reaches(made_mark.mark.cut)
+    ] == []

@@ -30,7 +30,7 @@ def test_number_is_the_time_in_its_unit(ms: int, unit: Unit) -> None:
     number = ms * PER_SECOND[unit] // 1000
     expected = number * 1000 // PER_SECOND[unit]
 
-    assert [TimeForm(unit).ms_of(each) for each in (number, str(number))] == [expected] * 2
+    assert [TimeForm(unit).ms_of(form) for form in (number, str(number))] == [expected] * 2
 
 
 @given(modern)
@@ -79,15 +79,15 @@ def test_epochs_near_the_arrival_are_named(epoch: Epoch, ms: int) -> None:
 def test_only_seconds_since_2000_and_2001_are_near_both() -> None:
     """Rows that are a month old when they arrive."""
     ms = NOON_MS - 30 * DAY_MS
-    named = {
-        epoch.name: {each.name for each in KNOWN_EPOCHS if f" {each.name} (" in doubt}
+    named_epochs = {
+        epoch.name: {epoch.name for epoch in KNOWN_EPOCHS if f" {epoch.name} (" in doubt}
         for epoch in KNOWN_EPOCHS
         if (doubt := find_doubt("ts", [write_in(epoch, ms)], NOON_MS))
     }
 
     both = {"seconds since 2000", "Apple's seconds since 2001"}
     expected = {epoch.name: {epoch.name} for epoch in KNOWN_EPOCHS}
-    assert named == expected | {"seconds since 2000": both}
+    assert named_epochs == expected | {"seconds since 2000": both}
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_noon_has_spellings_beyond_the_page(spelling: object) -> None:
     ],
 )
 def test_invalid_time_is_shown_in_the_error(spelling: object, says: str) -> None:
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as refusal:
         TimeForm().ms_of(spelling)
 
-    assert str(refused.value).startswith(says)
+    assert str(refusal.value).startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -29,40 +29,50 @@ class Timeline(Twins):
             for domain in DOMAINS:
                 self.left[domain] |= set() if writer.is_of(domain) else {name}
             for domain in self.model.marks:
-                vouched = self.vouched.get((name, domain), NEVER)
+                vouched_time = self.vouched.get((name, domain), NEVER)
                 time = writer.time(domain)
-                limit = min(vouched, self.model.lower(domain))  # its times do not count
+                limit = min(vouched_time, self.model.lower(domain))  # its times do not count
                 is_removed = writer.excluded == "removed"
-                self.vouched[name, domain] = limit if is_removed else max(vouched, time)
+                self.vouched[name, domain] = limit if is_removed else max(vouched_time, time)
         for domain in DOMAINS:
             self.advance(domain)
 
     def advance(self, domain: str) -> Mark | None:
         lower = self.model.lower(domain)
         writers = self.model.writers
-        known = {*self.members.get(domain, writers.keys())}
-        new = {name for name, each in writers.items() if name not in known and each.is_of(domain)}
+        known_writers = {*self.members.get(domain, writers.keys())}
+        new_writers = {
+            name
+            for name, writer in writers.items()
+            if name not in known_writers and writer.is_of(domain)
+        }
         mark = super().advance(domain)
         if mark is not None:
-            self.members[domain] = known | {n for n, each in writers.items() if each.is_of(domain)}
-            joined = {each.writer for each in self.code.domains[domain].roster.named.joined}
-            assert new <= joined <= new | self.left[domain]
+            self.members[domain] = known_writers | {
+                n for n, writer in writers.items() if writer.is_of(domain)
+            }
+            joined_writers = {
+                writer.writer for writer in self.code.domains[domain].roster.named.joined
+            }
+            assert new_writers <= joined_writers <= new_writers | self.left[domain]
             for time in {max(lower + 1, 0), mark.lower}:
                 self.check(domain, mark, time)
         return mark
 
     def check(self, domain: str, mark: Mark, time: int) -> None:
         missing = {writer.writer for writer in self.missing[domain].find_at_mark(mark).writers}
-        counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
+        counted_writers = {
+            name for name, writer in self.model.writers.items() if is_counted(writer, domain)
+        }
         may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
         for stream in (
             self.code,
             restart(self.code, self.appended_served_ms, self.declared_served_ms),
         ):
-            said = {*count_vouching(stream, domain, mark.seq, time).names}
-            assert counted <= said <= counted | may
-            assert time < mark.lower or not said & missing
-        self.said.append((domain, mark.seq, time, said))
+            vouching_writers = {*count_vouching(stream, domain, mark.seq, time).names}
+            assert counted_writers <= vouching_writers <= counted_writers | may
+            assert time < mark.lower or not vouching_writers & missing
+        self.said.append((domain, mark.seq, time, vouching_writers))
 
 
 def is_counted(writer: Writer, domain: str) -> bool:
@@ -81,6 +91,6 @@ def test_timeline_counts_all_writers(settings: StreamSettings, history: list[Ste
     event(f"marks: {min(len(timeline.said), 9)}")
     seal(timeline.code)
 
-    for domain, seq, time, said in timeline.said:
-        later = {*count_vouching(timeline.code, domain, seq, time).names}
-        assert later <= said | timeline.finished | timeline.removed
+    for domain, seq, time, vouching_writers in timeline.said:
+        later_writers = {*count_vouching(timeline.code, domain, seq, time).names}
+        assert later_writers <= vouching_writers | timeline.finished | timeline.removed

@@ -84,8 +84,8 @@ class Moment(datetime):
 
     def __sub__(self, other: object) -> Period:  # type: ignore[override]
         assert isinstance(other, datetime)
-        found = datetime.__sub__(self, other)
-        return Period(found.days, found.seconds, found.microseconds)
+        difference = datetime.__sub__(self, other)
+        return Period(difference.days, difference.seconds, difference.microseconds)
 
 
 def test_times_of_other_libraries_are_accepted() -> None:
@@ -196,9 +196,9 @@ def test_error_has_its_facts_as_attributes(
 def test_repeated_hour_begins_twice_and_a_day_once(
     zone: str, time: str, step_ms: int, floor: str
 ) -> None:
-    given = unix_ms_of(datetime.fromisoformat(time))
+    time_ms = unix_ms_of(datetime.fromisoformat(time))
 
-    assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
+    assert format_in_zone(floor_time(time_ms, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
 
 
 class NamedZone(ZoneInfo):
@@ -244,8 +244,8 @@ def test_week_begins_on_the_weekday_of_its_origin() -> None:
     sunday = unix_ms_of(datetime(2026, 11, 29, 23, tzinfo=UTC))
 
     assert [
-        format_in_zone(floor_time(each, WEEK_MS, berlin, origin=4 * DAY_MS), berlin)
-        for each in (sunday - 1, sunday)
+        format_in_zone(floor_time(time_ms, WEEK_MS, berlin, origin=4 * DAY_MS), berlin)
+        for time_ms in (sunday - 1, sunday)
     ] == ["2026-11-23T00:00:00+01:00", "2026-11-30T00:00:00+01:00"]
 
 
@@ -259,15 +259,15 @@ def test_week_begins_on_the_weekday_of_its_origin() -> None:
     ],
 )
 def test_skipped_hour_begins_summer_time(zone: str, time: str, step_ms: int, floor: str) -> None:
-    given = unix_ms_of(datetime.fromisoformat(time))
+    time_ms = unix_ms_of(datetime.fromisoformat(time))
 
-    assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
+    assert format_in_zone(floor_time(time_ms, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
 
 
 def turn_after(day: datetime, zone: ZoneInfo) -> int:
     days = [day + timedelta(days=number) for number in range(400)]
     offsets = [day.astimezone(zone).utcoffset() for day in days]
-    turn = next((at for at, each in enumerate(offsets) if each != offsets[0]), 0)
+    turn = next((place for place, offset in enumerate(offsets) if offset != offsets[0]), 0)
     early = unix_ms_of(days[max(turn - 1, 0)])
     late = unix_ms_of(days[turn])
     while late - early > 1:

@@ -22,15 +22,15 @@ Taken = list[tuple[int, int, tuple[str, ...], bool]]
 starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
 
 
-def chain(start: int, taken: Taken) -> list[Mark]:
+def chain(start: int, strides: Taken) -> list[Mark]:
     marks = []
     lower = start
     wall = start + 10
-    for seq, (later, passes, excluded, bound) in enumerate(taken, start=1):
-        lower = lower + later
+    for seq, (lower_gain, passes, excluded_writers, bound) in enumerate(strides, start=1):
+        lower = lower + lower_gain
         wall = wall + passes
         cut = StreamCut({0: seq})
-        marks.append(Mark(seq, lower, lower + 5, cut, wall, excluded, upper_is_bound=bound))
+        marks.append(Mark(seq, lower, lower + 5, cut, wall, excluded_writers, upper_is_bound=bound))
     return marks
 
 
@@ -40,19 +40,19 @@ def make_history(marks: list[Mark], forgotten: int) -> MarkHistory:
     return history
 
 
-def scan_marks(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
+def scan_marks(marks: list[Mark], start: int, end: int, count_limit: int) -> list[Point]:
     before = {after.seq: mark.lower for mark, after in pairwise(marks)}
     slots: dict[int, list[Mark]] = {}
     for mark in marks:
         if start <= mark.written_at <= end:
-            slot = (mark.written_at - start) * most // (end - start + 1)
+            slot = (mark.written_at - start) * count_limit // (end - start + 1)
             slots.setdefault(slot, []).append(mark)
     return [point(slots[slot], before) for slot in sorted(slots)]
 
 
 def point(marks: list[Mark], before: dict[int, int]) -> Point:
     last = marks[-1]
-    known = [mark for mark in marks if before.get(mark.seq, 0) in UNIX_MS]
+    known_marks = [mark for mark in marks if before.get(mark.seq, 0) in UNIX_MS]
     excluding = [mark for mark in marks if mark.excluded]
     return Point(
         last.written_at,
@@ -61,7 +61,7 @@ def point(marks: list[Mark], before: dict[int, int]) -> Point:
         last.upper,
         last.upper_is_bound,
         len(marks),
-        max((mark.written_at - before[mark.seq] for mark in known), default=None),
+        max((mark.written_at - before[mark.seq] for mark in known_marks), default=None),
         tuple(dict.fromkeys(name for mark in excluding for name in mark.excluded))[
             :NAMES_PER_POINT
         ],
@@ -123,16 +123,16 @@ def test_latest_marks_have_the_same_trend(taken: Taken, last: int, forgotten: in
     marks = chain(AT, taken)
     latest = MarkHistory(marks).latest(last)
     latest.forget_through(forgotten)
-    again = MarkHistory(latest.after(0, 99))
+    new_history = MarkHistory(latest.after(0, 99))
 
     period = AT - 999, AT + 9999, 7
-    assert latest.trend().points(*period) == again.trend().points(*period)
+    assert latest.trend().points(*period) == new_history.trend().points(*period)
 
 
 def test_a_point_names_at_most_ten_excluded_writers() -> None:
     """Those that were excluded first."""
     names = tuple(f"w{n:02}" for n in range(12))
     marks = [Mark(n, n, n, StreamCut({}), n, names[6 * n - 6 : 6 * n]) for n in (1, 2)]
-    (found,) = MarkHistory(marks).trend().points(0, 9, 1)
+    (point,) = MarkHistory(marks).trend().points(0, 9, 1)
 
-    assert (found.excluded, found.excluded_marks) == (names[:10], 2)
+    assert (point.excluded, point.excluded_marks) == (names[:10], 2)

@@ -38,8 +38,8 @@ def lose(name: str, reason: MissingReason = "timed_out", known_from: int = MIN_I
     return make_domain(missing=missing)
 
 
-def list_lacks(found: Completeness) -> list[tuple[str, str]]:
-    return [(lack.kind, lack.status) for lack in found.lacks]
+def list_lacks(completeness: Completeness) -> list[tuple[str, str]]:
+    return [(lack.kind, lack.status) for lack in completeness.lacks]
 
 
 SEALED = make_domain(expected=("always", "never"))
@@ -67,24 +67,24 @@ KNOWN = {"require_known": True}
 def test_each_lack_has_a_kind_and_a_status(
     domain: Domain, asked: dict[str, Any], lacks: list[tuple[str, str]]
 ) -> None:
-    found = ask(domain, **{"to": 20, **asked})
+    completeness = ask(domain, **{"to": 20, **asked})
 
-    assert list_lacks(found) == lacks
-    assert found.is_complete == all(status == "complete" for _, status in lacks)
+    assert list_lacks(completeness) == lacks
+    assert completeness.is_complete == all(status == "complete" for _, status in lacks)
 
 
 def test_claim_of_expired_marks_is_unknown() -> None:
     """An earlier mark may be the first one with its time."""
-    expired = make_domain(MARKS[2:])
-    read = ReadOffsets(at_most=25)
+    expired_domain = make_domain(MARKS[2:])
+    partly_read = ReadOffsets(at_most=25)
 
-    assert list_lacks(ask(expired, to=20, read=read, require=("always",))) == [
+    assert list_lacks(ask(expired_domain, to=20, read=partly_read, require=("always",))) == [
         ("marks_expired", "unknown")
     ]
-    assert ask(expired, to=20, read=read).is_complete
-    whole = ReadOffsets(at_most=30)
-    assert ask(expired, to=20, read=whole, require=("always",)).is_complete
-    assert ask(make_domain(), to=20, read=read, require=("always",)).is_complete
+    assert ask(expired_domain, to=20, read=partly_read).is_complete
+    fully_read = ReadOffsets(at_most=30)
+    assert ask(expired_domain, to=20, read=fully_read, require=("always",)).is_complete
+    assert ask(make_domain(), to=20, read=partly_read, require=("always",)).is_complete
 
 
 def join(name: str, seq: int, lower: int) -> MissingWriters:
@@ -120,11 +120,13 @@ def test_ledger_answers_for_expired_marks(
     Whether a forgotten writer was one of them is not known.
     """
     joined_later = [Latecomer(name, MIN_INT64, MARKS[2].seq) for name in latecomers]
-    expired = make_domain(MARKS[2:], latecomers=joined_later, **fields)
-    found = ask(expired, to=20, read=ReadOffsets(at_most=20), require_known=True)
+    expired_domain = make_domain(MARKS[2:], latecomers=joined_later, **fields)
+    completeness = ask(expired_domain, to=20, read=ReadOffsets(at_most=20), require_known=True)
 
-    assert found.status == status
-    assert list_lacks(found)[:1] == ([("marks_expired", "unknown")] if status == "unknown" else [])
+    assert completeness.status == status
+    assert list_lacks(completeness)[:1] == (
+        [("marks_expired", "unknown")] if status == "unknown" else []
+    )
 
 
 def test_combination_does_not_know_an_unknown_first_mark() -> None:
@@ -138,10 +140,10 @@ def test_combination_does_not_know_an_unknown_first_mark() -> None:
 def test_combination_has_the_worst_of_its_sources() -> None:
     """Its status is the worst, its time the least, and its lacks name their source."""
     parts = {"web": ask(make_domain()), "till": ask(make_domain(), to=31)}
-    found = combine(parts | {"shop": ask(make_domain(), to=9, read=ReadOffsets({0: 1}))})
+    combination = combine(parts | {"shop": ask(make_domain(), to=9, read=ReadOffsets({0: 1}))})
 
-    assert (found.status, found.complete_to) == ("incomplete", 10)
-    assert [(lack.source, lack.kind) for lack in found.lacks] == [
+    assert (combination.status, combination.complete_to) == ("incomplete", 10)
+    assert [(lack.source, lack.kind) for lack in combination.lacks] == [
         ("till", "time_not_reached"),
         ("shop", "before_first_mark"),
     ]

@@ -36,7 +36,7 @@ def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
         history,
         world.missing[domain],
         world.late[domain],
-        {each: find_spells(world.stream, each, domain, from_seq) for each in WRITERS},
+        {writer: find_spells(world.stream, writer, domain, from_seq) for writer in WRITERS},
         sorted(expected),
         latecomers=[*find_latecomers(members, number, world.late[domain])],
         forgotten_seq=from_seq,
@@ -63,12 +63,12 @@ def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     times = {max(0, mark.lower - behind) for mark in marks for behind in (0, 1)}
     claims = [ReadOffsets(at_most=time) for time in sorted(times)]
     yield from (Requirement(require=(name,)) for name in sorted(names))
-    yield from (Requirement(require_known=True, from_time=each) for each in (1, 3))
-    for read in [None, *readers, *claims]:
-        yield Requirement(read=read)
-        yield Requirement(read=read, require=tuple(sorted(names)))
-        yield Requirement(read=read, require_all=True)
-        yield Requirement(read=read, require_known=True)
+    yield from (Requirement(require_known=True, from_time=from_time) for from_time in (1, 3))
+    for offsets in [None, *readers, *claims]:
+        yield Requirement(read=offsets)
+        yield Requirement(read=offsets, require=tuple(sorted(names)))
+        yield Requirement(read=offsets, require_all=True)
+        yield Requirement(read=offsets, require_known=True)
 
 
 LATECOMER: list[Act] = [("note", ("b", "order", 1, True, "live", "nothing"))]
@@ -93,50 +93,52 @@ def test_complete_dataset_has_all_required_rows(
     """Law: for every time, requirement and reader; `complete_to` is the greatest such time."""
     world = witness(settings, history, states_since=states_since)
     complete = 0
-    lost = []
-    for each in world.domains:
-        domain = observe(world, each, names)
-        lowers = [mark.lower for mark in world.marks(each)]
-        for asked in list_requirements(domain, names):
+    lost_rows = []
+    for domain_name in world.domains:
+        domain = observe(world, domain_name, names)
+        lowers = [mark.lower for mark in world.marks(domain_name)]
+        for requirement in list_requirements(domain, names):
             last = max(lowers, default=0)
-            found = [judge_time(domain, asked, time) for time in range(last + 2)]
-            times = [time for time in range(last + 1) if found[time].status == "complete"]
-            greatest = judge(domain, asked).complete_to
-            assert greatest == max(times, default=None), (each, asked)
-            for one in found:
-                complete += one.status == "complete"
-                assert one.status != "complete" or _has_mark(domain, one, asked)
-                if one.status == "complete" and _lacks_rows(world, each, one, asked, names):
-                    lost.append((each, one.time, asked))
+            verdicts = [judge_time(domain, requirement, time) for time in range(last + 2)]
+            times = [time for time in range(last + 1) if verdicts[time].status == "complete"]
+            greatest = judge(domain, requirement).complete_to
+            assert greatest == max(times, default=None), (domain_name, requirement)
+            for verdict in verdicts:
+                complete += verdict.status == "complete"
+                assert verdict.status != "complete" or _has_mark(domain, verdict, requirement)
+                if verdict.status == "complete" and _lacks_rows(
+                    world, domain_name, verdict, requirement, names
+                ):
+                    lost_rows.append((domain_name, verdict.time, requirement))
     event(f"complete: {min(complete, 9)}")
 
-    assert lost == []
+    assert lost_rows == []
 
 
-def _has_mark(domain: Domain, verdict: Verdict, asked: Requirement) -> bool:
+def _has_mark(domain: Domain, verdict: Verdict, requirement: Requirement) -> bool:
     """Return whether a reader has read to the mark's cut, and knows its offsets up to the time.
 
     A claim has the first mark with a lower of its time, and earlier ones.
     """
-    read = asked.read or ReadOffsets()
+    offsets = requirement.read or ReadOffsets()
     mark = verdict.mark
     if mark is None or verdict.time is None:
         return False
-    if read.position is not None:
-        has_read = StreamCut(read.position).reaches(mark.cut)
-        return has_read and (read.at_most is None or verdict.time <= read.at_most)
-    return read.at_most is None or mark.seq <= domain.history.complete_to(read.at_most).seq
+    if offsets.position is not None:
+        has_read = StreamCut(offsets.position).reaches(mark.cut)
+        return has_read and (offsets.at_most is None or verdict.time <= offsets.at_most)
+    return offsets.at_most is None or mark.seq <= domain.history.complete_to(offsets.at_most).seq
 
 
 def _lacks_rows(
-    world: Witness, domain: str, verdict: Verdict, asked: Requirement, names: set[str]
+    world: Witness, domain: str, verdict: Verdict, requirement: Requirement, names: set[str]
 ) -> bool:
-    if not asked.names_writers or verdict.mark is None or verdict.time is None:
+    if not requirement.names_writers or verdict.mark is None or verdict.time is None:
         return False
-    if asked.require_known:  # which members joined is the question of another law
+    if requirement.require_known:  # which members joined is the question of another law
         return False
-    required = {*asked.require} or names
-    return bool(required & {*rows_beyond(world, domain, verdict.mark, verdict.time)})
+    required_writers = {*requirement.require} or names
+    return bool(required_writers & {*rows_beyond(world, domain, verdict.mark, verdict.time)})
 
 
 @given(settings=streams, history=TROUBLE, names=st.sets(st.sampled_from(WRITERS), min_size=1))
@@ -148,15 +150,15 @@ def test_waiting_ends_once_writers_note(
     marks = {domain: world.marks(domain) for domain in world.domains}
     for _ in range(2):
         for writer in WRITERS:
-            for each in world.domains:
-                perform(world, ("note", (writer, each, LATER, True, "live", "nothing")))
-        for each in world.domains:
-            while world.advance(each):
+            for domain_name in world.domains:
+                perform(world, ("note", (writer, domain_name, LATER, True, "live", "nothing")))
+        for domain_name in world.domains:
+            while world.advance(domain_name):
                 pass
 
-    for each in world.domains:
-        domain = observe(world, each, names)
-        vouching = {name for name in names if each in world.authors[name].domains}
-        for mark in marks[each]:
-            asked = Requirement(require=tuple(sorted(vouching)))
-            assert judge_time(domain, asked, mark.lower).status in {"complete", "incomplete"}
+    for domain_name in world.domains:
+        domain = observe(world, domain_name, names)
+        vouching = {name for name in names if domain_name in world.authors[name].domains}
+        for mark in marks[domain_name]:
+            requirement = Requirement(require=tuple(sorted(vouching)))
+            assert judge_time(domain, requirement, mark.lower).status in {"complete", "incomplete"}

@@ -108,8 +108,8 @@ def test_tally_of_many_marks_equals_single_tallies(
     for name, (periods, standing) in members.items():
         tally.add(name, periods, standing)
 
-    scanned = [make_answer(*mark, members, expected, known=known) for mark in marks]
-    assert tally.results(names_known=known) == scanned
+    scanned_answers = [make_answer(*mark, members, expected, names_known=known) for mark in marks]
+    assert tally.results(names_known=known) == scanned_answers
 
 
 def make_answer(
@@ -118,31 +118,31 @@ def make_answer(
     members: dict[str, tuple[Spells, WriterStatus]],
     expected: set[str],
     *,
-    known: bool,
+    names_known: bool,
 ) -> VouchedBy:
     """Look at every member and each of its periods."""
     names = list[str]()
     absent = list[NotVouching]()
     for name, (periods, standing) in members.items():
-        ended = [period.to_time for period in periods if period.to_time is not None]
+        end_times = [period.to_time for period in periods if period.to_time is not None]
         if any(seq >= period.from_seq and time <= period.end for period in periods):
             names.append(name)
         elif periods and seq >= periods[0].from_seq:
-            until = max(ended, default=None)
+            until = max(end_times, default=None)
             absent.append(NotVouching(name, standing, until, name in expected))
         else:
             absent.append(NotVouching(name, "joined_later", None, name in expected))
     unknown = sorted(expected - members.keys())
     absent += [NotVouching(name, "unknown", None, is_expected=True) for name in unknown]
-    first = [each for each in absent if each.is_expected]
+    first = [writer for writer in absent if writer.is_expected]
     return VouchedBy(
         len(names),
         tuple(names),
         len(expected),
         len(expected.intersection(names)),
-        (*first, *(each for each in absent if not each.is_expected)),
+        (*first, *(writer for writer in absent if not writer.is_expected)),
         len(absent),
-        known,
+        names_known,
     )
 
 
@@ -156,8 +156,8 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     before, after = tally.results(names_known=True)
 
     assert (before.count, before.not_vouching_count, after.count) == (0, 102, 101)
-    assert [each.writer for each in after.not_vouching] == ["new"]
-    assert [each.writer for each in before.not_vouching] == names[:-1]
+    assert [writer.writer for writer in after.not_vouching] == ["new"]
+    assert [writer.writer for writer in before.not_vouching] == names[:-1]
     assert list(after.names) == names[:-1]
 
 
@@ -182,31 +182,39 @@ class Witness(World):
         return super().take_mark(domain, before, mark)
 
     def coverage(self, domain: str) -> Coverage:
-        new = Missing(tuple(self.stream.domains[domain].roster.not_joined))
-        return Coverage(self.missing[domain], self.late[domain], None, new)
+        new_writers = Missing(tuple(self.stream.domains[domain].roster.not_joined))
+        return Coverage(self.missing[domain], self.late[domain], None, new_writers)
 
     def list_named(self, domain: str, mark: Mark) -> set[str]:
         """Return the writers that an answer about a mark names as missing or late."""
-        found = self.coverage(domain).assess_mark(mark, None, MAX_INT64)
-        missing = {writer.writer for writer in found.missing.writers}
-        return missing | {writer.writer for writer in found.late.writers}
+        assessment = self.coverage(domain).assess_mark(mark, None, MAX_INT64)
+        missing = {writer.writer for writer in assessment.missing.writers}
+        return missing | {writer.writer for writer in assessment.late.writers}
 
     def list_named_in_window(self, domain: str, time: int) -> tuple[set[str], set[str]]:
         """Return the missing members and the late writers of the window of a time."""
-        (found,) = self.coverage(domain).assess_windows([time, time + 1])
-        members = {writer.writer for writer in found.missing.writers if not writer.joined_later}
-        return members, {writer.writer for writer in found.late.writers}
+        (assessment,) = self.coverage(domain).assess_windows([time, time + 1])
+        members = {
+            writer.writer for writer in assessment.missing.writers if not writer.joined_later
+        }
+        return members, {writer.writer for writer in assessment.late.writers}
 
     def list_unlisted(self, domain: str) -> set[str]:
         """Return the writers of late rows in windows that are not listed as changed."""
         marks = self.marks(domain)
         coverage = self.coverage(domain)
-        found = find_changed_windows(MarkHistory(marks), Tiling(1), coverage, 0, after=None)
-        listed = {(late.writer, each.start) for each in found for late in each.late.writers}
+        changed_windows = find_changed_windows(
+            MarkHistory(marks), Tiling(1), coverage, 0, after=None
+        )
+        listed_windows = {
+            (late.writer, window.start)
+            for window in changed_windows
+            for late in window.late.writers
+        }
         return {
             row.writer
             for row in self.lacking(domain, *marks)
-            if (row.writer, row.times[domain]) not in listed
+            if (row.writer, row.times[domain]) not in listed_windows
             and row.writer not in self.list_named_in_window(domain, row.times[domain])[0]
         }
 
@@ -252,21 +260,21 @@ def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: li
     """Law: a row below a lower and beyond its cut belongs to a missing or late writer."""
     world = watch_silent_writers(settings, history)
     lacking = [
-        (made, {each.writer for each in world.lacking(made.domain, made.mark)})
-        for made in world.made
+        (made_mark, {writer.writer for writer in world.lacking(made_mark.domain, made_mark.mark)})
+        for made_mark in world.made
     ]
     event(f"lacking: {min(sum(len(names) for _, names in lacking), 5)}")
 
     assert [
-        (made, unnamed)
-        for made, names in lacking
-        if (unnamed := names - world.list_named(made.domain, made.mark))
+        (made_mark, unnamed_writers)
+        for made_mark, names in lacking
+        if (unnamed_writers := names - world.list_named(made_mark.domain, made_mark.mark))
     ] == []
     assert [
-        (domain, each)
+        (domain, event)
         for domain in world.domains
-        for each in world.lacking(domain, *world.marks(domain))
-        if each.writer not in set().union(*world.list_named_in_window(domain, each.times[domain]))
+        for event in world.lacking(domain, *world.marks(domain))
+        if event.writer not in set().union(*world.list_named_in_window(domain, event.times[domain]))
     ] == []
 
 

@@ -31,12 +31,12 @@ def test_first_mark_with_begins_decides(steps: Steps, begins: dict[int, int]) ->
     The time is pending before that mark, and unknown if its upper is not a bound.
     """
     marks = chain_marks(steps)
-    found = WholeFrom(begins).resolve(MarkHistory(marks))
+    result = WholeFrom(begins).resolve(MarkHistory(marks))
 
     first = next((mark for mark in marks if mark.cut.reaches(StreamCut(begins))), None)
-    known = first.upper + 1 if first is not None and first.upper_is_bound else None
-    time = known if any(begins.values()) else MIN_INT64
-    assert (found.time, bool(found.unknown), found.is_pending) == (
+    known_time = first.upper + 1 if first is not None and first.upper_is_bound else None
+    time = known_time if any(begins.values()) else MIN_INT64
+    assert (result.time, bool(result.unknown), result.is_pending) == (
         time,
         time is None and first is not None,
         time is None and first is None,

@@ -77,11 +77,11 @@ def test_windows_equal_a_scan_of_all_marks(
     """Early marks may be forgotten, and some uppers are not bounds."""
     history = MarkHistory(marks)
     history.forget_through(through)
-    kept = history.after(0, 99)
-    found = list(find_complete_windows(history, tiling, after=after, limit=limit))
+    kept_marks = history.after(0, 99)
+    windows = list(find_complete_windows(history, tiling, after=after, limit=limit))
 
-    assert found == [scan_windows(kept, w.start, w.start + tiling.size_ms) for w in found]
-    assert [w.start for w in found] == list_expected_starts(kept, tiling, after)[:limit]
+    assert windows == [scan_windows(kept_marks, w.start, w.start + tiling.size_ms) for w in windows]
+    assert [w.start for w in windows] == list_expected_starts(kept_marks, tiling, after)[:limit]
 
 
 def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
@@ -140,21 +140,21 @@ def test_a_window_has_a_size(size_ms: int) -> None:
 
 @given(marks=chains, tiling=tilings)
 def test_window_survives_json(marks: list[Mark], tiling: Tiling) -> None:
-    found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
+    windows = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
-    answers = [as_json(each) for each in found]
-    assert [read_json(CompleteWindow, answer) for answer in answers] == found
+    answers = [as_json(window) for window in windows]
+    assert [read_json(CompleteWindow, answer) for answer in answers] == windows
 
 
 def test_fields_of_a_newer_controller_are_ignored() -> None:
     """Clients are upgraded after controllers."""
     history = MarkHistory([Mark(1, lower=10, upper=10, cut=StreamCut({0: 5}))])
     (window,) = find_complete_windows(history, Tiling(10), after=0, limit=1)
-    by = VouchedBy(1, ("UA",), not_vouching=(NotVouching("DL", "idle", 5),))
-    wire = as_json(structs.replace(window, vouched=by))
+    vouched_by = VouchedBy(1, ("UA",), not_vouching=(NotVouching("DL", "idle", 5),))
+    wire = as_json(structs.replace(window, vouched=vouched_by))
     wire["vouched"]["later"] = wire["vouched"]["not_vouching"][0]["later"] = 7
 
-    assert read_json(CompleteWindow, wire).vouched == by
+    assert read_json(CompleteWindow, wire).vouched == vouched_by
 
 
 quarters = st.integers(-8, 40)
@@ -163,10 +163,10 @@ quarters = st.integers(-8, 40)
 def draw_reports(unit_ms: int) -> st.SearchStrategy[LateReport]:
     """Return reports whose times are multiples of a unit."""
     return st.builds(
-        lambda writer, rows, least, length, seen: LateReport(
-            *(writer, rows, least * unit_ms, (least + length) * unit_ms),
-            *(seen * unit_ms, seen * unit_ms),
-            seen_served_ms=seen * unit_ms,
+        lambda writer, rows, min_units, length, seen_units: LateReport(
+            *(writer, rows, min_units * unit_ms, (min_units + length) * unit_ms),
+            *(seen_units * unit_ms, seen_units * unit_ms),
+            seen_served_ms=seen_units * unit_ms,
         ),
         st.sampled_from("abc"),
         st.integers(1, 9),
@@ -183,15 +183,15 @@ def rows_of(late: Late) -> dict[str, int]:
     return {writer.writer: writer.rows for writer in late.writers}
 
 
-def sum_rows(of: list[LateReport]) -> dict[str, int]:
+def sum_rows(reports: list[LateReport]) -> dict[str, int]:
     counts = Counter[str]()
-    for each in of:
-        counts[each.writer] += each.rows
+    for report in reports:
+        counts[report.writer] += report.rows
     return dict(counts)
 
 
-def list_meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
-    return [each for each in of if each.first < end and each.max_time >= start]
+def list_meeting(reports: list[LateReport], start: int, end: int) -> list[LateReport]:
+    return [report for report in reports if report.first < end and report.max_time >= start]
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))
@@ -200,58 +200,58 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
     first = start * HOUR_MS // 4
     end = (start + length) * HOUR_MS // 4
     late = LateReports()
-    for each in given:
-        late.add(each)
+    for report in given:
+        late.add(report)
     answer = late.find_between(first, end)
 
-    found = rows_of(answer)
-    kept = list(late)
+    rows_found = rows_of(answer)
+    kept_reports = list(late)
     assert all(
         writer.may_lie_outside == ((writer.min_time or 0) < first or writer.max_time >= end)
         for writer in answer.writers
     )
-    assert sum_rows(given) == sum_rows(kept)
-    assert found == sum_rows(list_meeting(kept, first, end))
-    assert Counter(found) >= Counter(sum_rows(list_meeting(given, first, end)))
+    assert sum_rows(given) == sum_rows(kept_reports)
+    assert rows_found == sum_rows(list_meeting(kept_reports, first, end))
+    assert Counter(rows_found) >= Counter(sum_rows(list_meeting(given, first, end)))
     if first % HOUR_MS == end % HOUR_MS == 0:
-        assert found == sum_rows(list_meeting(given, first, end))
+        assert rows_found == sum_rows(list_meeting(given, first, end))
 
 
 @given(st.lists(reports, max_size=60), st.integers(1, 12), quarters)
 def test_dropped_reports_are_not_known(given: list[LateReport], most: int, start: int) -> None:
     late = LateReports()
-    known: dict[LatePlace, LateReport | None] = {}
-    for each in given:
-        known |= late.add(each, most)
+    known_reports: dict[LatePlace, LateReport | None] = {}
+    for report in given:
+        known_reports |= late.add(report, most)
         assert len(late) <= most
     first = start * HOUR_MS // 4
     end = (start + 4) * HOUR_MS // 4
-    found = late.find_between(first, end)
+    found_reports = late.find_between(first, end)
 
-    assert sorted(filter(None, known.values()), key=repr) == sorted(late, key=repr)
-    assert not found.is_known or Counter(rows_of(found)) >= Counter(
+    assert sorted(filter(None, known_reports.values()), key=repr) == sorted(late, key=repr)
+    assert not found_reports.is_known or Counter(rows_of(found_reports)) >= Counter(
         sum_rows(list_meeting(given, first, end))
     )
-    if most >= len({each.writer for each in given}) * 4:
-        assert (sum_rows(list(late)), found.is_known) == (sum_rows(given), True)
+    if most >= len({report.writer for report in given}) * 4:
+        assert (sum_rows(list(late)), found_reports.is_known) == (sum_rows(given), True)
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 9))
 def test_single_windows_equal_a_series(given: list[LateReport], start: int, count: int) -> None:
     late = LateReports()
-    for each in given:
-        late.add(each)
-    again = LateReports(sorted(late, key=lambda each: each.place))
+    for report in given:
+        late.add(report)
+    sorted_reports = LateReports(sorted(late, key=lambda report: report.place))
     borders = [start * HOUR_MS // 2 + n * HOUR_MS for n in range(count + 1)]
 
     alone = [late.find_between(*window) for window in pairwise(borders)]
-    assert list(again.find_in_windows(borders)) == alone
+    assert list(sorted_reports.find_in_windows(borders)) == alone
 
 
 @given(
     marks=chains,
     tiling=tilings,
-    rows=st.lists(draw_reports(1), max_size=6, unique_by=lambda each: each.place),
+    rows=st.lists(draw_reports(1), max_size=6, unique_by=lambda report: report.place),
     since=st.integers(0, 20),
     after=st.none() | st.integers(-25, 40),
     seals=st.booleans(),
@@ -275,26 +275,26 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
     start = -80 if after is None else after
     windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
 
-    found = find_changed_windows(history, tiling, coverage, since, after=after)
-    assert list(found) == [window for window in windows if window.late.count]
+    changed_windows = find_changed_windows(history, tiling, coverage, since, after=after)
+    assert list(changed_windows) == [window for window in windows if window.late.count]
 
 
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
     """Windows that begin at or below their largest time are not known."""
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, seen_served_ms=100)])
-    gone = list(late.forget_before(101))
+    forgotten_keys = list(late.forget_before(101))
 
     assert [late.find_between(start, 50).is_known for start in (10, 19, 20)] == [False, False, True]
-    assert gone == [("pos", 0, 0, 0)]
+    assert forgotten_keys == [("pos", 0, 0, 0)]
 
 
 def test_reports_of_many_writers_drop_the_oldest() -> None:
     """Nothing can merge: the oldest are forgotten."""
     late = LateReports()
-    for at in range(9):
-        late.add(LateReport(f"w{at}", 1, at, at, at, at), limit=8)
+    for number in range(9):
+        late.add(LateReport(f"w{number}", 1, number, number, number, number), limit=8)
 
-    assert (sorted(each.writer for each in late), late.known_from) == (
+    assert (sorted(report.writer for report in late), late.known_from) == (
         ["w3", "w4", "w5", "w6", "w7", "w8"],
         3,
     )
@@ -302,12 +302,14 @@ def test_reports_of_many_writers_drop_the_oldest() -> None:
 
 def test_writer_with_most_reports_is_merged_first() -> None:
     late = LateReports()
-    for at in range(4):
-        late.add(LateReport("many", 1, at * HOUR_MS, (at or 9) * HOUR_MS, at, at), limit=5)
+    for hour in range(4):
+        late.add(LateReport("many", 1, hour * HOUR_MS, (hour or 9) * HOUR_MS, hour, hour), limit=5)
     late.add(LateReport("few", 1, 0, 0, 9, 9), limit=5)
     late.add(LateReport("one", 1, 0, 0, 9, 9), limit=5)
 
-    assert sorted((each.writer, each.rows, each.min_time, each.max_time) for each in late) == [
+    assert sorted(
+        (report.writer, report.rows, report.min_time, report.max_time) for report in late
+    ) == [
         ("few", 1, 0, 0),
         ("many", 2, 0, 9 * HOUR_MS),
         ("many", 2, 2 * HOUR_MS, 3 * HOUR_MS),
@@ -316,11 +318,15 @@ def test_writer_with_most_reports_is_merged_first() -> None:
 
 
 def test_reports_of_one_time_merge_in_arrival_order() -> None:
-    arrived = [LateReport("w", 1, 0, 0, hour * HOUR_MS, hour * HOUR_MS) for hour in (3, 1, 2, 0)]
-    late = LateReports(arrived)
+    arrived_reports = [
+        LateReport("w", 1, 0, 0, hour * HOUR_MS, hour * HOUR_MS) for hour in (3, 1, 2, 0)
+    ]
+    late = LateReports(arrived_reports)
     late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), limit=4)
 
-    hours = sorted((each.first_seen_at // HOUR_MS, each.last_seen_at // HOUR_MS) for each in late)
+    hours = sorted(
+        (report.first_seen_at // HOUR_MS, report.last_seen_at // HOUR_MS) for report in late
+    )
     assert hours == [(0, 0), (0, 1), (2, 3)]
 
 
@@ -328,23 +334,28 @@ def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
     """A time near the first kept mark may be the end of the window before."""
     lower = LEAST_UNIX_MS + 1
     seconds = 1_357_034_220
-    history, least = (MarkHistory([Mark(1, at, at, StreamCut({}))]) for at in (lower, lower - 1))
-    begun = MarkHistory(Mark(n, at, at, StreamCut({})) for n, at in ((1, seconds), (2, lower)))
+    history, lower_history = (
+        MarkHistory([Mark(1, lower_time, lower_time, StreamCut({}))])
+        for lower_time in (lower, lower - 1)
+    )
+    history_in_seconds = MarkHistory(
+        Mark(n, time, time, StreamCut({})) for n, time in ((1, seconds), (2, lower))
+    )
 
     with pytest.raises(ImplausibleTime):
         check_windows(seconds, Tiling(10), history)
-    check_windows(seconds, Tiling(10), least)
-    check_windows(seconds - 10, Tiling(10), begun)
+    check_windows(seconds, Tiling(10), lower_history)
+    check_windows(seconds - 10, Tiling(10), history_in_seconds)
     check_windows(lower - 10, Tiling(10), history)
     check_windows(None, Tiling(10), history)
 
 
 def test_the_number_of_rows_does_not_pass_an_int64() -> None:
     """The sum must be stored."""
-    most = LateRows(MAX_INT64, 5, 5)
+    max_rows = LateRows(MAX_INT64, 5, 5)
     report = LateReport("w", MAX_INT64, 5, 5, 0, 0)
 
-    assert (most.join(most), report.join(report)) == (most, report)
+    assert (max_rows.join(max_rows), report.join(report)) == (max_rows, report)
 
 
 @pytest.mark.parametrize("reason", ["not_expected", "removed"])
@@ -363,8 +374,8 @@ def test_window_before_the_first_mark_is_not_vouched_for() -> None:
     windows = list(coverage.assess_windows([0, 10, 20, 30]))
     mark = Mark(2, 30, 30, StreamCut({}))
 
-    found = [(window.before_first_mark, window.missing.is_known) for window in windows]
-    assert found == [(True, False), (True, False), (False, True)]
+    coverages = [(window.before_first_mark, window.missing.is_known) for window in windows]
+    assert coverages == [(True, False), (True, False), (False, True)]
     assert [coverage.assess_mark(mark, 10, time) for time in (19, 20)] == windows[1:]
     assert coverage.assess_mark(mark, None, 10, has_all_rows=True) == windows[2]
 
@@ -381,7 +392,7 @@ def test_windows_of_a_zone_are_contiguous(time: int, size: int, zone: str) -> No
     end = tiling.end_of(start)
 
     assert start <= time < end
-    assert [tiling.start_of(each) for each in (start, end - 1, end)] == [start, start, end]
+    assert [tiling.start_of(time) for time in (start, end - 1, end)] == [start, start, end]
 
 
 def test_days_of_a_zone_last_23_to_25_hours() -> None:

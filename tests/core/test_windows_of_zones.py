@@ -108,12 +108,14 @@ def test_windows_equal_a_scan_of_minutes(
     stretches = scan_windows(tiling, change)
     expected = [(start, end) for (start, _), (_, end) in pairwise(stretches)]
     try:
-        found = [(start, tiling.end_of(start)) for start, _ in stretches[:-1]]
+        window_bounds = [(start, tiling.end_of(start)) for start, _ in stretches[:-1]]
     except Rejected:
         reject()
 
-    assert found == expected
-    assert [tiling.start_of(end) for _, end in found] == [start for start, _ in stretches[1:]]
+    assert window_bounds == expected
+    assert [tiling.start_of(end) for _, end in window_bounds] == [
+        start for start, _ in stretches[1:]
+    ]
 
 
 @given(zones_with_changes(), sizes, origins, st.integers(-3 * CHECKED_AHEAD_MS // 2, 2 * DAY_MS))
@@ -149,8 +151,8 @@ def test_the_size_that_is_named_instead_is_not_refused(
     try:
         Tiling(size, origin, zone).start_of(time)
     except Rejected as error:
-        named = str(error).rpartition("use ")[2]
-        nearest = next(each for each in COMMON_SIZES_MS if named == format_duration(each))
+        suggested_size = str(error).rpartition("use ")[2]
+        nearest = next(size for size in COMMON_SIZES_MS if suggested_size == format_duration(size))
         assert not is_refusing(Tiling(nearest, origin, zone), time)
 
 
@@ -171,9 +173,14 @@ def test_changes_equal_a_scan_of_hours(zone: str, year: int) -> None:
     ]
     changes = [*list_clock_changes(clock, first, last)]
 
-    assert [(-(-at // HOUR_MS) * HOUR_MS, *offsets) for at, *offsets in changes] == expected
-    for at, before, after in changes:
-        assert [read_offset(time, clock) for time in (at - 1, at)] == [before, after]
+    assert [
+        (-(-changed_at // HOUR_MS) * HOUR_MS, *offsets) for changed_at, *offsets in changes
+    ] == expected
+    for changed_at, before, after in changes:
+        assert [read_offset(time, clock) for time in (changed_at - 1, changed_at)] == [
+            before,
+            after,
+        ]
 
 
 def read_offset(time: int, zone: ZoneInfo) -> int:
@@ -227,8 +234,8 @@ def test_windows_begin_where_the_clock_shows_a_multiple(
     tiling = Tiling(size, zone=ZoneInfo(zone))
     first, second, third = (parse_time(border) for border in borders)
 
-    assert [tiling.end_of(each) for each in (first, second)] == [second, third]
-    assert [tiling.start_of(each) for each in (second - 1, second, third - 1)] == [
+    assert [tiling.end_of(start) for start in (first, second)] == [second, third]
+    assert [tiling.start_of(time) for time in (second - 1, second, third - 1)] == [
         first,
         second,
         second,
@@ -311,8 +318,10 @@ def test_windows_are_refused_before_the_first_is_returned(last: str, is_refused:
     tiling = Tiling(20 * MINUTE_MS, zone=ZoneInfo("Asia/Pyongyang"))
 
     def count_windows() -> int:
-        found = find_complete_windows(MarkHistory(marks), tiling, after=marks[0].lower, limit=3)
-        return len([*found])
+        complete_windows = find_complete_windows(
+            MarkHistory(marks), tiling, after=marks[0].lower, limit=3
+        )
+        return len([*complete_windows])
 
     if is_refused:
         with pytest.raises(Rejected, match=r"use 15m$"):
@@ -341,10 +350,10 @@ In Troll, it is put back by two hours from 03:00.
 def test_common_sizes_are_allowed_in_nearly_all_zones(size: int) -> None:
     """Weeks begin on any day."""
     origins = (0, FIRST_MONDAY_MS, 3 * DAY_MS) if size == WEEK_MS else (0,)
-    refused = {
+    refused_zones = {
         zone
         for zone, origin in product(ZONES, origins)
         if is_refusing(Tiling(size, origin, ZoneInfo(zone)), NOW)
     }
 
-    assert refused - ALIASES == REFUSED_ZONES.get(size, set())
+    assert refused_zones - ALIASES == REFUSED_ZONES.get(size, set())

@@ -108,11 +108,16 @@ def test_zone_that_the_newest_data_lack_keeps_its_release(system: Path) -> None:
 
 @pytest.mark.usefixtures("system")
 def test_zones_are_equal_by_name_and_release() -> None:
-    new, old = (load_released_zone("Europe/Berlin", each) for each in (NEW_RELEASE, OLD_RELEASE))
+    new_zone, old_zone = (
+        load_released_zone("Europe/Berlin", release) for release in (NEW_RELEASE, OLD_RELEASE)
+    )
 
-    assert {new, old, load_zone("Europe/Berlin")} == {new, old}
-    assert new not in {old, zoneinfo.ZoneInfo("Europe/Berlin")}
-    assert [pickle.loads(pickle.dumps(each)) for each in (new, old)] == [new, old]  # noqa: S301
+    assert {new_zone, old_zone, load_zone("Europe/Berlin")} == {new_zone, old_zone}
+    assert new_zone not in {old_zone, zoneinfo.ZoneInfo("Europe/Berlin")}
+    assert [pickle.loads(pickle.dumps(zone)) for zone in (new_zone, old_zone)] == [  # noqa: S301
+        new_zone,
+        old_zone,
+    ]
 
 
 @pytest.mark.parametrize("without", ["", WITHOUT_PACKAGE], ids=["beside the package", "alone"])

@@ -81,11 +81,11 @@ reconfigures = _step(
 
 def accept(step: Step) -> Step:
     """Return a note that is mostly accepted, and of one domain, so that there are many marks."""
-    name, said = step
-    domain = said["domains"][0] if said["domains"] else DOMAINS[0]
-    gains = {segment: abs(gain) for segment, gain in said["gains"].items()}
-    plain = said | {"gains": gains, "max_time": None, "max_times": None, "order": None}
-    return name, plain | {"domain": domain, "step": abs(said["step"] or 1)}
+    name, fields = step
+    domain = fields["domains"][0] if fields["domains"] else DOMAINS[0]
+    gains = {segment: abs(gain) for segment, gain in fields["gains"].items()}
+    plain = fields | {"gains": gains, "max_time": None, "max_times": None, "order": None}
+    return name, plain | {"domain": domain, "step": abs(fields["step"] or 1)}
 
 
 _accepted = [says.map(accept)] * 5
@@ -164,18 +164,20 @@ class Twins:
         **terms: Any,  # noqa: ANN401 - other fields of a note
     ) -> Note:
         """Return a note that is relative to the writer's last time, or to the last lower."""
-        known = self.model.writers.get(writer, Writer(writer))
-        base = known.time(domain)
+        model_writer = self.model.writers.get(writer, Writer(writer))
+        base = model_writer.time(domain)
         if from_lower and domain in self.model.marks:
             base = self.model.lower(domain)
         base = max(base, 0)
         return Note(
             writer,
             time=None if step is None else base + step,
-            position={s: max(0, known.position.get(s, 0) + gain) for s, gain in gains.items()},
+            position={
+                s: max(0, model_writer.position.get(s, 0) + gain) for s, gain in gains.items()
+            },
             domain=domain,
             max_time=None if max_time is None else base + max_time,
-            sequence=None if order is None else max(1, known.sequence + order),
+            sequence=None if order is None else max(1, model_writer.sequence + order),
             **terms,
         )
 
@@ -186,45 +188,47 @@ class Twins:
             self.expire()
 
     def remove(self, writer: str) -> None:
-        known = self.model.writers.get(writer)
-        if known is None:
+        model_writer = self.model.writers.get(writer)
+        if model_writer is None:
             with pytest.raises(UnknownWriter):
                 self.code.remove(writer, self.now)
             return
         self.code.remove(writer, self.now, "somebody")
-        self.model.remove(known, self.now)
+        self.model.remove(model_writer, self.now)
 
     def suspend_timeout(self, writer: str, ms: int | None) -> None:
         """Suspend a writer's timeout for that long, or no longer."""
-        known = self.model.writers.get(writer)
+        model_writer = self.model.writers.get(writer)
         until = None if ms is None else self.now + ms
-        if known is None or (until is not None and (known.state != "live" or known.excluded)):
-            with pytest.raises(NotLive if known else UnknownWriter):
+        if model_writer is None or (
+            until is not None and (model_writer.state != "live" or model_writer.excluded)
+        ):
+            with pytest.raises(NotLive if model_writer else UnknownWriter):
                 self.code.suspend_timeout(writer, until)
             return
         self.code.suspend_timeout(writer, until)
-        known.suspension_ends_served_ms = until or 0
+        model_writer.suspension_ends_served_ms = until or 0
 
     def end_narrowing(self, writer: str, domain: str) -> None:
         """End a writer's absence from a domain that it left."""
-        known = self.model.writers.get(writer)
-        if known is not None and domain in known.narrowed:
+        model_writer = self.model.writers.get(writer)
+        if model_writer is not None and domain in model_writer.narrowed:
             self.code.end_narrowing(writer, domain)
-            known.end_narrowing(domain)
+            model_writer.end_narrowing(domain)
         else:
-            with pytest.raises(Rejected if known else UnknownWriter):
+            with pytest.raises(Rejected if model_writer else UnknownWriter):
                 self.code.end_narrowing(writer, domain)
 
     def expire(self) -> None:
         """Exclude the silent writers; before the promised time none may be silent."""
-        promised = self.code.next_timeout()
+        promised_served_ms = self.code.next_timeout()
         out = self.model.expire(self.now)
-        assert not out or (promised is not None and promised <= self.now)
-        excluded = set(self.code.expire(self.now, 1))
+        assert not out or (promised_served_ms is not None and promised_served_ms <= self.now)
+        excluded_writers = set(self.code.expire(self.now, 1))
         while self.code.is_expiring:
             assert not any(map(self.code.may_advance, self.code.domains.numbers))
-            excluded |= set(self.code.expire(self.now, 1))
-        assert excluded == out
+            excluded_writers |= set(self.code.expire(self.now, 1))
+        assert excluded_writers == out
 
     def advance(self, domain: str) -> Mark | None:
         before = self.code.domains[domain].last
@@ -234,9 +238,11 @@ class Twins:
             self.appended_served_ms[domain] = self.now
             lowers = before.lower if before else None, mark.lower
             roster = self.code.domains[domain].roster
-            named = roster.named = merge_named([*parts, roster.named])
-            said = named.absences, named.returned_writers
-            self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
+            named_writers = roster.named = merge_named([*parts, roster.named])
+            absences_and_returns = named_writers.absences, named_writers.returned_writers
+            self.missing.setdefault(domain, MissingWriters()).take(
+                mark.seq, 0, lowers, *absences_and_returns
+            )
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:
             segment_writers = self.code.domains[domain].segment_writers
@@ -248,21 +254,21 @@ class Twins:
     def _name_in_parts(self, domain: str) -> list[Named]:
         """Name each writer of the next mark on its own, but for the last one."""
         parts = []
-        while (named := self.code.name_some(domain, 1)) is not None:
-            parts.append(named)
+        while (named_part := self.code.name_some(domain, 1)) is not None:
+            parts.append(named_part)
         return parts
 
     def scale(self, sealed: dict[int, int], created: dict[int, tuple[int, ...]]) -> None:
         """Seal segments a little above or below the noted offsets, and create others."""
-        stored = [self.model.complete(w.position) for w in self.model.writers.values()]
-        top = {s: max((p.get(s, 0) for p in stored), default=0) for s in sealed}
+        stored_positions = [self.model.complete(w.position) for w in self.model.writers.values()]
+        top = {s: max((p.get(s, 0) for p in stored_positions), default=0) for s in sealed}
         event = ScaleEvent({s: max(0, top[s] + more) for s, more in sealed.items()}, created)
         try:
             self.code.scale(event)
-            taken = True
+            is_taken = True
         except InvalidScale:
-            taken = False
-        assert taken == self.model.scale(event), event
+            is_taken = False
+        assert is_taken == self.model.scale(event), event
 
     def reconfigure(
         self,
@@ -278,9 +284,9 @@ class Twins:
             self.declared_served_ms[LATER_DOMAIN] = self.now
         terms = {"returning_writer": returning, "writer_timeout_ms": timeout_ms}
         settings = replace(self.code.settings, domains=domains, **terms)
-        for each in (self.code, self.model):
-            each.reconfigure(settings, self.now)
-            each.expect(expected, self.now)
+        for stream in (self.code, self.model):
+            stream.reconfigure(settings, self.now)
+            stream.expect(expected, self.now)
 
     def compare(self) -> None:
         """Assert that both wait for the same members, since the same time; the longest is first."""
@@ -300,13 +306,13 @@ class Twins:
 
     def without(self, writer: str) -> dict[str, int | None]:
         """Return each domain's lower after the model has excluded the writer."""
-        later = deepcopy(self.model)
-        member = later.writers.get(writer)
+        later_model = deepcopy(self.model)
+        member = later_model.writers.get(writer)
         if member is not None and not member.excluded:
-            later.leave_out(member, self.now)
-        for domain in later.marks:
-            later.advance(domain, self.now)
-        return {domain: later.lower(domain) for domain in later.marks}
+            later_model.leave_out(member, self.now)
+        for domain in later_model.marks:
+            later_model.advance(domain, self.now)
+        return {domain: later_model.lower(domain) for domain in later_model.marks}
 
 
 def _plain(mark: Mark | None) -> object:

@@ -101,11 +101,13 @@ class World(Log):
         if self.names_first and (segment not in author.noted or author.state == "finished"):
             self.send(author, Note(writer, None, {segment: self.ends[segment]}, author.domains[0]))
         times = {domain: author.promised[domain] + later.get(domain, 0) for domain in self.domains}
-        vouched = {k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)}
-        written = author.write(self, segment, times)
-        written.vouched = vouched
+        vouched_domains = {
+            k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)
+        }
+        event = author.write(self, segment, times)
+        event.vouched = vouched_domains
         if author.state == "finished" and writer in self.stream:
-            self.broken.append(written)
+            self.broken.append(event)
 
     def note(  # noqa: PLR0913, PLR0917 - the fields of a note
         self,
@@ -173,10 +175,10 @@ class World(Log):
         The last answered one is excluded: it is current, and counts as a sign of life.
         """
         author = self.authors[writer]
-        sent = [note for note in self.sent if note.writer == writer]
-        if not sent:
+        sent_notes = [note for note in self.sent if note.writer == writer]
+        if not sent_notes:
             return
-        note = sent[-1 - back % len(sent)]
+        note = sent_notes[-1 - back % len(sent_notes)]
         if note.sequence == author.answered:
             self.hear(author, note)
         else:
@@ -258,14 +260,15 @@ class World(Log):
         """Seal open segments where they end and create others, unknown to the stream."""
         closing = {self.open[s % len(self.open)] for s in sealed}
         first = len(self.ends)
-        new = range(first, first + created)
+        new_segments = range(first, first + created)
         self.untold.append(
             ScaleEvent(
-                {s: self.ends[s] for s in closing}, dict.fromkeys(new, tuple(sorted(closing)))
+                {s: self.ends[s] for s in closing},
+                dict.fromkeys(new_segments, tuple(sorted(closing))),
             )
         )
-        self.open = [s for s in self.open if s not in closing] + list(new)
-        self.ends.update(dict.fromkeys(new, 0))
+        self.open = [s for s in self.open if s not in closing] + list(new_segments)
+        self.ends.update(dict.fromkeys(new_segments, 0))
 
     def learn(self) -> None:
         """Pass the stream scale events in their order, until one is of segments it never saw."""
@@ -299,7 +302,7 @@ class World(Log):
     def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:
         self.appended_served_ms[domain] = self.now
         cut = dict(mark.cut.offsets)
-        made = Made(
+        made_mark = Made(
             domain,
             mark,
             self.latest(),
@@ -307,11 +310,11 @@ class World(Log):
             needless=self.needless(domain, mark, before),
             unbound=self.unbound(domain, mark),
         )
-        self.made.append(made)
-        return made
+        self.made.append(made_mark)
+        return made_mark
 
     def marks(self, domain: str) -> list[Mark]:
-        return [made.mark for made in self.made if made.domain == domain]
+        return [made_mark.mark for made_mark in self.made if made_mark.domain == domain]
 
     def lower(self, domain: str) -> int:
         last = self.stream.domains[domain].last
@@ -326,8 +329,8 @@ class World(Log):
 
     def list_missed(self, domain: str, lower: int, position: dict[int, int]) -> list[Event]:
         """Return the vouched events with time < lower that do not lie below the position."""
-        vouched = (event for event in self.events if domain in event.vouched)
-        return find_left_out(vouched, domain, lower, position)
+        vouched_events = (event for event in self.events if domain in event.vouched)
+        return find_left_out(vouched_events, domain, lower, position)
 
     def unbound(self, domain: str, mark: Mark) -> list[Event]:
         """Return the events below the cut with a time above the upper."""
@@ -359,10 +362,10 @@ class World(Log):
     def may_be_below(self, domain: str, lower: int, writer: str, place: tuple[int, int]) -> bool:
         """Whether the writer's notes allow an event of its with time < lower at that place."""
         segment, offset = place
-        said: dict[int, int] = {}
+        noted_offsets: dict[int, int] = {}
         for note in (note for note in self.notes if note.writer == writer):
-            said |= note.position
-            if self.stream.succession.normalise(said).get(segment, 0) > offset:
+            noted_offsets |= note.position
+            if self.stream.succession.normalise(noted_offsets).get(segment, 0) > offset:
                 return True
             if note.domain == domain and note.time is not None and note.time >= lower:
                 return False

@@ -55,7 +55,7 @@ def test_rows_that_arrive_late_are_in_the_model(
     shop.note(lima=0)
     runs.append(shop.run(script))
 
-    results = [(each.returncode, each.stderr.partition("Z, ")[2]) for each in runs]
+    results = [(process.returncode, process.stderr.partition("Z, ")[2]) for process in runs]
     assert results == [(0, says)] * 2
     assert (before, shop.orders) == (first, then)
 
@@ -63,10 +63,10 @@ def test_rows_that_arrive_late_are_in_the_model(
 def test_missing_writer_stops_the_schedule(shop: Warehouse) -> None:
     """The status is 3, and dbt does not run."""
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")
-    found = shop.run(SCHEDULE)
+    result = shop.run(SCHEDULE)
 
-    assert (found.returncode, found.stdout) == (3, "")
-    assert "without lima: removed by an operator" in found.stderr
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "without lima: removed by an operator" in result.stderr
 
 
 def test_hours_with_late_rows_are_repaired(shop: Warehouse) -> None:
@@ -74,10 +74,10 @@ def test_hours_with_late_rows_are_repaired(shop: Warehouse) -> None:
     shop.note(lima=0)
     shop.run(SCHEDULE)
     shop.order(5, hours_ago=5)
-    at = HOUR - 5 * HOUR_MS + 60_000
-    late = {"writer": "lima", "late_rows": {"rows": 1, "min_time": at, "max_time": at}}
+    time = HOUR - 5 * HOUR_MS + 60_000
+    late = {"writer": "lima", "late_rows": {"rows": 1, "min_time": time, "max_time": time}}
     shop.served.call("POST", f"/{shop.stream}/notes", {"notes": [late]})
-    repaired = shop.run(REPAIR)
+    result = shop.run(REPAIR)
 
-    assert (repaired.returncode, repaired.stderr) == (0, "")
-    assert (repaired.stdout.count("START batch"), shop.orders) == (1, "[([1, 2, 3, 4, 5],)]")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.stdout.count("START batch"), shop.orders) == (1, "[([1, 2, 3, 4, 5],)]")

@@ -15,11 +15,15 @@ def test_the_flights_lose_none(tmp_path: Path, served: Served) -> None:
     with start_carriers(flights.carriers, tmp_path, served.url) as carriers:
         replay(steps(flights), carriers.take)
     words = ("analyse", "log", str(tmp_path), STREAM, "--time", "departure", "--stream", STREAM)
-    found = Commands(served.url)(
+    result = Commands(served.url)(
         *words, "--arrival", "landing", "--delay", "0s", "--fail-if-broken", "--json"
     )
 
-    noted = found.json["noted"]
-    assert (found.status, noted["figures"]["lost"], noted["not_judged"]) == (0, 0, 0)
-    assert noted["figures"]["wait_median_ms"] is None
-    assert found.json["delays"][0]["lost"] > 0
+    noted_figures = result.json["noted"]
+    assert (result.status, noted_figures["figures"]["lost"], noted_figures["not_judged"]) == (
+        0,
+        0,
+        0,
+    )
+    assert noted_figures["figures"]["wait_median_ms"] is None
+    assert result.json["delays"][0]["lost"] > 0

@@ -51,7 +51,7 @@ def test_noted_time_and_the_least_delay_lose_nothing(demo_directory: Path) -> No
     """Spark measures the first day of 2013 against a real controller."""
     figures = json.loads((demo_directory / "flights.json").read_text())
 
-    lossless = [each["method"] for each in figures["methods"] if not each["lost"]]
+    lossless = [method["method"] for method in figures["methods"] if not method["lost"]]
     assert lossless[0] == "noted time"
 
 
@@ -95,16 +95,18 @@ def test_database_of_a_controller_is_not_removed(tmp_path: Path) -> None:
 
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
-    written = "noted-time-*/log/flights/partition=*/*.parquet"
+    written_pattern = "noted-time-*/log/flights/partition=*/*.parquet"
     with demo(tmp_path) as process:
-        wait_until(lambda: process.poll() is not None or any((tmp_path / "scratch").glob(written)))
+        wait_until(
+            lambda: process.poll() is not None or any((tmp_path / "scratch").glob(written_pattern))
+        )
         was_running = process.poll() is None
 
         process.terminate()
 
         output, _ = process.communicate(timeout=PATIENCE_S)
         running = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
-        left = [str(each) for each in (tmp_path / "scratch").glob("noted-time-*")]
+        left = [str(path) for path in (tmp_path / "scratch").glob("noted-time-*")]
         left += [line for line in running if str(tmp_path) in line]
     assert (was_running, process.returncode != 0, left) == (True, True, []), output
 

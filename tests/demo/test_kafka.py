@@ -19,6 +19,6 @@ def test_a_killed_carrier_and_a_new_partition_lose_no_flight(on_kafka: Stage) ->
     """The carriers use transactions, and a query runs at the same time."""
     findings = find(on_kafka, run_own=False)
 
-    grown, killed = findings.incidents
+    growth, kill = findings.incidents
     assert (findings.agree, findings.measured[0].lost) == (True, 0)
-    assert ("partition was added" in grown, "killed (-9)" in killed) == (True, True)
+    assert ("partition was added" in growth, "killed (-9)" in kill) == (True, True)

@@ -47,59 +47,68 @@ def test_noted_time_loses_nothing(flights: Flights) -> None:
 def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, list[int]]:
     """Return lost rows and latencies by a model of Spark, which ends with a batch without rows."""
     late = watermark = newest = -(10**15)
-    clock, lost, still_open, latencies = 0, 0, set[int](), list[int]()
+    clock, lost_count, still_open, latencies = 0, 0, set[int](), list[int]()
     for batch in (*batches, ()):
-        counted = [flight.window_end for flight in batch if flight.window_end > late]
-        lost += len(batch) - len(counted)
-        still_open.update(counted)
+        counted_ends = [flight.window_end for flight in batch if flight.window_end > late]
+        lost_count += len(batch) - len(counted_ends)
+        still_open.update(counted_ends)
         latencies += [clock - end for end in still_open if end <= watermark]
         still_open = {end for end in still_open if end > watermark}
         newest = max((newest, *(flight.departure for flight in batch)))
         clock = batch[-1].landing if batch else clock
         late, watermark = watermark, newest - delay_ms
-    return lost, sorted(latencies)
+    return lost_count, sorted(latencies)
 
 
 @given(days_of_flights, st.integers(0, 12))
 def test_merged_minutes_match_single_minutes(flights: Flights, hours: int) -> None:
     """The simulation predicts the same."""
-    minutes = [list(landed) for _, landed in groupby(flights.landed, attrgetter("landing"))]
+    minutes = [list(flight) for _, flight in groupby(flights.landed, attrgetter("landing"))]
     expected = run_spark(minutes, hours * HOUR_MS)
 
-    predicted = own_watermark(flights, hours * HOUR_MS)
-    merged = run_spark(merge_minutes(flights), hours * HOUR_MS)
-    assert (merged, (predicted.lost, list(predicted.latencies_ms))) == (expected, expected)
+    predicted_delay = own_watermark(flights, hours * HOUR_MS)
+    merged_result = run_spark(merge_minutes(flights), hours * HOUR_MS)
+    assert (merged_result, (predicted_delay.lost, list(predicted_delay.latencies_ms))) == (
+        expected,
+        expected,
+    )
 
 
 def test_the_pages_have_the_figures_of_the_flights() -> None:
     """README and the tables: of January, with coarser batches, and of the year."""
     january, year = read_flights(1), read_flights()
-    own, of_year = (
+    own_delays, of_year = (
         [own_watermark(flights, delay_ms) for delay_ms in choose_delays(flights)]
         for flights in (january, year)
     )
-    passed = accumulate((flight.departure // HOUR_MS for flight in january.landed), max)
-    hours = groupby(zip((0, *passed), january.landed, strict=False), itemgetter(0))
+    passed_hours = accumulate((flight.departure // HOUR_MS for flight in january.landed), max)
+    hours = groupby(zip((0, *passed_hours), january.landed, strict=False), itemgetter(0))
     coarse = [[flight for _, flight in batch] for _, batch in hours]
     noted_january = simulate_noted_time(january)
-    sooner = sooner_hours((noted_january, *own))
-    of_six_hours = own[2]
+    sooner = sooner_hours((noted_january, *own_delays))
+    of_six_hours = own_delays[2]
     six_hours_later = of_six_hours.median_hours - noted_january.median_hours
-    shown, noted = (
-        (*own, *of_year[::2]),
-        [cells(simulate_noted_time(each)) for each in (january, year)],
+    shown_delays, noted_figures = (
+        (*own_delays, *of_year[::2]),
+        [cells(simulate_noted_time(flights)) for flights in (january, year)],
     )
     figures = [
-        *("| {} | {} | {} % | {} | {} |".format(each.name, *cells(each)) for each in shown),
-        *("** | **{}** | **{} %** | **{}** | **{}** |".format(*each) for each in noted),
-        " | ".join(f"{run_spark(coarse, each.delay_ms or 0)[0]:,}" for each in own),
+        *(
+            "| {} | {} | {} % | {} | {} |".format(delay.name, *cells(delay))
+            for delay in shown_delays
+        ),
+        *(
+            "** | **{}** | **{} %** | **{}** | **{}** |".format(*figures)
+            for figures in noted_figures
+        ),
+        " | ".join(f"{run_spark(coarse, delay.delay_ms or 0)[0]:,}" for delay in own_delays),
         f"{noted_january.rows:,} rows",
         (
             f"a delay of 6 hours loses {of_six_hours.lost} rows, and its counts come "
             f"{six_hours_later:.1f} hours later"
         ),
         (
-            f"the delay must be {format_delay(own[-1].delay_ms or 0)}. Then the counts come "
+            f"the delay must be {format_delay(own_delays[-1].delay_ms or 0)}. Then the counts come "
             f"{sooner:.1f} hours later."
         ),
     ]
@@ -111,10 +120,10 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
 def test_every_note_is_true(flights: Flights) -> None:
     """Flights that departed below a carrier's note have landed by its step."""
     broken = [
-        (step.clock, each)
+        (step.clock, flight)
         for step in steps(flights)
-        for each in flights.landed
-        if each.departure < step.notes.get(each.carrier, 0) and each.landing > step.clock
+        for flight in flights.landed
+        if flight.departure < step.notes.get(flight.carrier, 0) and flight.landing > step.clock
     ]
 
     assert broken == []
@@ -125,9 +134,11 @@ def test_steps_match_hours_closed_by_the_simulation(flights: Flights) -> None:
     """The replay stops only there, and has the latencies of one that stops at each flight."""
     lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
 
-    closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
-    found = simulate_noted_time(flights)
-    assert (found.lost, found.latencies_ms) == (0, tuple(sorted(closed)))
+    closing_delays = [
+        next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends
+    ]
+    result = simulate_noted_time(flights)
+    assert (result.lost, result.latencies_ms) == (0, tuple(sorted(closing_delays)))
 
 
 def test_the_year_has_all_its_flights() -> None:

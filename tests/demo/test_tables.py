@@ -20,5 +20,5 @@ def test_claim_is_right_unlike_maximum(monkeypatch: pytest.MonkeyPatch, morning:
     assert all(tables.opening(morning.flights))
     claim, newest = result.figures["methods"]
     hours = len(morning.flights.window_ends)
-    found = result.broken, claim["called"], claim["wrong"], newest["wrong"] > 0
-    assert found == ((), hours, 0, True)
+    findings = result.broken, claim["called"], claim["wrong"], newest["wrong"] > 0
+    assert findings == ((), hours, 0, True)

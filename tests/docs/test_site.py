@@ -21,8 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `./run docs` does, in another process."""
     target = tmp_path_factory.mktemp("site") / "docs"
-    done = run_python("-m", "docs.site.build", target, NOTED_TIME_DOCS=str(find_programs("docs")))
-    assert (done.returncode, done.stdout) == (0, f"{target / 'index.html'}\n"), done.stderr
+    process = run_python(
+        "-m", "docs.site.build", target, NOTED_TIME_DOCS=str(find_programs("docs"))
+    )
+    assert (process.returncode, process.stdout) == (0, f"{target / 'index.html'}\n"), process.stderr
     return target
 
 
@@ -31,8 +33,8 @@ def browser() -> Iterator[Browser]:
     """Run a browser, if there is one."""
     if find_chromium() is None:
         pytest.skip(NO_BROWSER)
-    with chromium() as started:
-        yield started
+    with chromium() as started_browser:
+        yield started_browser
 
 
 @pytest.fixture
@@ -44,13 +46,13 @@ def address(site: Path) -> str:
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     """Open an empty page; the test fails if it requests anything outside the site."""
-    asked: list[str] = []
-    opened = browser.new_page()
-    opened.set_default_timeout(60_000)
-    opened.on("request", lambda request: asked.append(request.url))
-    yield opened
-    opened.close()
-    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+    urls: list[str] = []
+    opened_page = browser.new_page()
+    opened_page.set_default_timeout(60_000)
+    opened_page.on("request", lambda request: urls.append(request.url))
+    yield opened_page
+    opened_page.close()
+    assert [url for url in urls if not url.startswith((address, "data:", "blob:"))] == []
 
 
 def test_a_word_is_found(page: Page, address: str) -> None:
@@ -87,7 +89,10 @@ def test_runbooks_link_to_the_served_site(site: Path, tmp_path: Path) -> None:
     alerts.write_text(rules)
     link_runbooks(alerts, "https://docs.example/")
     page = "https://docs.example/docs/reference/monitoring.html#"
-    linked = re.findall(rf"runbook_url: {page}(\S+)", alerts.read_text())
+    linked_sections = re.findall(rf"runbook_url: {page}(\S+)", alerts.read_text())
     sections = Built((site / "docs" / "reference" / "monitoring.html").read_text()).anchors
 
-    assert (len(linked), set(linked) - sections) == (rules.count("runbook: "), set())
+    assert (len(linked_sections), set(linked_sections) - sections) == (
+        rules.count("runbook: "),
+        set(),
+    )

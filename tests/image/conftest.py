@@ -40,14 +40,14 @@ def base() -> Path:
     archive = BASE / f"{release}.tar"
     if not archive.exists():
         BASE.mkdir(parents=True, exist_ok=True)
-        unfinished = archive.with_suffix(".unfinished.tar")
+        unfinished_archive = archive.with_suffix(".unfinished.tar")
         words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release]
         result = subprocess.run(
-            [*words, str(unfinished)], capture_output=True, text=True, check=False
+            [*words, str(unfinished_archive)], capture_output=True, text=True, check=False
         )
         if result.returncode:  # as without a network
             pytest.skip(f"mmdebstrap could not make a Debian: {result.stderr[-300:]}")
-        unfinished.replace(archive)
+        unfinished_archive.replace(archive)
     return archive
 
 

@@ -51,11 +51,11 @@ class Store:
 
     def buildah(self, *arguments: str) -> str:
         """Run a command of buildah and return its output."""
-        done = subprocess.run(
+        process = subprocess.run(
             [*self._words, *arguments], capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        return done.stdout.strip()
+        assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-4000:]
+        return process.stdout.strip()
 
     def add(self, name: str, archive: Path) -> None:
         """Make an image from the files of an archive."""
@@ -66,10 +66,20 @@ class Store:
 
     def build(self, name: str, clone: Path, file: str, **arguments: str) -> Image:
         """Build an image of the clone, from images of this store alone."""
-        given = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        shared = [f"--volume={each}:{each}:ro" for each in MACHINE_FILES if Path(each).exists()]
-        how = ["--format", "docker", "--isolation", "chroot", "--pull-never", *given, *shared]
-        self.buildah("build", *how, "--file", str(clone / file), "--tag", name, str(clone))
+        build_arguments = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+        shared_volumes = [
+            f"--volume={path}:{path}:ro" for path in MACHINE_FILES if Path(path).exists()
+        ]
+        options = [
+            "--format",
+            "docker",
+            "--isolation",
+            "chroot",
+            "--pull-never",
+            *build_arguments,
+            *shared_volumes,
+        ]
+        self.buildah("build", *options, "--file", str(clone / file), "--tag", name, str(clone))
         return Image(self, f"localhost/{name}")
 
     def mount_root(self, image: str) -> Path:
@@ -87,8 +97,8 @@ class Image:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The image's settings for its containers."""
-        found = json.loads(self.store.buildah("inspect", "--type", "image", self.name))
-        return dict(found["Docker"]["config"])
+        inspection = json.loads(self.store.buildah("inspect", "--type", "image", self.name))
+        return dict(inspection["Docker"]["config"])
 
     @cached_property
     def root(self) -> Path:
@@ -111,12 +121,23 @@ class Container(Calls):
         (place,) = config["Volumes"]
         user, _, _ = config["User"].partition(":")
         shutil.chown(volume, int(user), int(user))
-        given = [*config["Env"], *(f"{name}={value}" for name, value in variables.items())]
+        variables_given = [
+            *config["Env"],
+            *(f"{name}={value}" for name, value in variables.items()),
+        ]
         run = ["env", "--chdir", config["WorkingDir"], *config["Entrypoint"], *words]
-        contained = ["sh", "-euc", CONTAINER_SCRIPT, "sh", str(image.root), str(volume), place]
+        container_command = [
+            "sh",
+            "-euc",
+            CONTAINER_SCRIPT,
+            "sh",
+            str(image.root),
+            str(volume),
+            place,
+        ]
         self.log_file = volume.with_name(f"{time.monotonic_ns()}.log")
         with self.log_file.open("wb") as log:
-            command = [*UNSHARE, *contained, config["User"], *given, *run]
+            command = [*UNSHARE, *container_command, config["User"], *variables_given, *run]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def __enter__(self) -> Self:

@@ -24,8 +24,8 @@ CONTROLLERS = {name for name in SERVICES if name.startswith("controller")}
 
 def run(*words: str | Path) -> tuple[int, str]:
     """Return the exit status and the output of a program."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    process = subprocess.run(words, capture_output=True, text=True, check=False)
+    return process.returncode, process.stdout + process.stderr
 
 
 def test_hadolint_accepts_the_dockerfile(programs: Path) -> None:
@@ -42,7 +42,7 @@ def test_compose_schema_accepts_the_file(programs: Path) -> None:
 
 def test_services_start_after_their_dependencies() -> None:
     """No service waits for an unknown one or for itself."""
-    needs = {name: each.get("depends_on", {}) for name, each in SERVICES.items()}
+    needs = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
     order = [*TopologicalSorter(needs).static_order()]
 
     assert set(order) == SERVICES.keys()
@@ -51,13 +51,15 @@ def test_services_start_after_their_dependencies() -> None:
 
 def test_commands_of_our_services_parse() -> None:
     """They know their arguments, flags and variables."""
-    shared = {"NOTED_TIME_HEALTH_PORT"}  # of the observer and the relay, and `stream` has it, too
-    parsed = {
-        name: parse_command(each["command"], each["environment"].keys() - shared)
-        for name, each in OUR_SERVICES.items()
+    shared_variables = {
+        "NOTED_TIME_HEALTH_PORT"
+    }  # of the observer and the relay, and `stream` has it, too
+    parsed_options = {
+        name: parse_command(service["command"], service["environment"].keys() - shared_variables)
+        for name, service in OUR_SERVICES.items()
     }
 
-    assert parsed == {
+    assert parsed_options == {
         "migrate": "migrate",
         "controller-1": "serve",
         "controller-2": "serve",
@@ -69,31 +71,42 @@ def test_commands_of_our_services_parse() -> None:
 
 def test_ports_are_published_on_the_loopback_only() -> None:
     """The database has no port."""
-    ports = {name: each.get("ports", []) for name, each in SERVICES.items()}
+    ports = {name: service.get("ports", []) for name, service in SERVICES.items()}
 
-    assert [port for each in ports.values() for port in each if port[:10] != "127.0.0.1:"] == []
+    assert [
+        port
+        for ports_of_service in ports.values()
+        for port in ports_of_service
+        if port[:10] != "127.0.0.1:"
+    ] == []
     assert ports["postgres"] == []
 
 
 def test_our_services_are_confined_and_all_logs_bounded() -> None:
     """Our services can write only to their volumes, and gain no capability."""
-    confined = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
-    bounded = {"options": {"max-size": "10m", "max-file": "3"}}
+    confinement = {
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+    }
+    log_bounds = {"options": {"max-size": "10m", "max-file": "3"}}
 
-    assert all(each.items() >= confined.items() for each in OUR_SERVICES.values())
-    assert [name for name, each in SERVICES.items() if each.get("logging") != bounded] == []
+    assert all(service.items() >= confinement.items() for service in OUR_SERVICES.values())
+    assert [
+        name for name, service in SERVICES.items() if service.get("logging") != log_bounds
+    ] == []
 
 
 def test_mounted_files_exist() -> None:
     """Docker would make an empty directory of a missing file."""
-    mounted = [
+    mounted_files = [
         DEPLOY / volume.split(":")[0]
-        for each in SERVICES.values()
-        for volume in each.get("volumes", [])
+        for service in SERVICES.values()
+        for volume in service.get("volumes", [])
         if volume.startswith(".")
     ]
 
-    assert (len(mounted), [file for file in mounted if not file.is_file()]) == (5, [])
+    assert (len(mounted_files), [file for file in mounted_files if not file.is_file()]) == (5, [])
 
 
 def test_grafana_shows_the_board_of_the_services_prometheus() -> None:
@@ -116,15 +129,20 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     shutil.copy(DEPLOY.parent / "docs/reference/alerts.yml", tmp_path)
     status, output = run("promtool", "check", "config", settings)
 
-    scraped = set(re.findall(r"controller-\d(?=:)", Path(settings).read_text()))
-    assert (status, scraped) == (0, CONTROLLERS), output
+    scraped_names = set(re.findall(r"controller-\d(?=:)", Path(settings).read_text()))
+    assert (status, scraped_names) == (0, CONTROLLERS), output
 
 
 def test_clients_call_controllers_by_their_advertised_names() -> None:
     """A controller without tokens answers to addresses and to its advertised name only."""
-    environments = [each["environment"] for each in OUR_SERVICES.values()]
-    own = {urlsplit(each.get("NOTED_TIME_ADVERTISE", "")).hostname for each in environments}
-    urls = ",".join(each.get("NOTED_TIME_URL", "") for each in environments).split(",")
+    environments = [service["environment"] for service in OUR_SERVICES.values()]
+    own_names = {
+        urlsplit(environment.get("NOTED_TIME_ADVERTISE", "")).hostname
+        for environment in environments
+    }
+    urls = ",".join(environment.get("NOTED_TIME_URL", "") for environment in environments).split(
+        ","
+    )
 
-    called = {urlsplit(url).hostname for url in urls}
-    assert called == own == {None, *CONTROLLERS}
+    called_names = {urlsplit(url).hostname for url in urls}
+    assert called_names == own_names == {None, *CONTROLLERS}

@@ -27,16 +27,16 @@ def volume(tmp_path: Path) -> Path:
 
 def count_bytes(root: Path) -> int:
     """Return the size of all files below a directory."""
-    found = (each.lstat() for each in root.rglob("*"))
-    return sum(each.st_size for each in found)
+    entries_found = (path.lstat() for path in root.rglob("*"))
+    return sum(status.st_size for status in entries_found)
 
 
 def test_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
     """It contains a controller, an observer and a relay, but no Spark."""
-    added = count_bytes(image.root) - count_bytes(image.store.mount_root("localhost/base"))
+    added_bytes = count_bytes(image.root) - count_bytes(image.store.mount_root("localhost/base"))
 
-    print(f"the image adds {added / 1e6:.1f} MB to its base")  # noqa: T201 - shown by pytest -rP
-    assert 0 < added <= LARGEST_BYTES
+    print(f"the image adds {added_bytes / 1e6:.1f} MB to its base")  # noqa: T201 - shown by pytest -rP
+    assert 0 < added_bytes <= LARGEST_BYTES
 
 
 def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
@@ -47,18 +47,20 @@ def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
     """
     port = free_port()
     variables = {"NOTED_TIME_HOST": "127.0.0.1", "NOTED_TIME_PORT": str(port)}
-    with image.container(volume, **variables).ready() as killed:
-        killed._url = f"http://127.0.0.1:{port}"
-        killed.make("flights")
-        killed.note("flights", 7, {"0": 3})
-        before = killed.get("flights/marks")["marks"]
-        health = [check_health(image, killed, each) for each in (port, free_port())]
-        owner = Path(f"/proc/{killed.first}").stat().st_uid
-        killed.kill()
+    with image.container(volume, **variables).ready() as killed_container:
+        killed_container._url = f"http://127.0.0.1:{port}"
+        killed_container.make("flights")
+        killed_container.note("flights", 7, {"0": 3})
+        before = killed_container.get("flights/marks")["marks"]
+        health = [
+            check_health(image, killed_container, port_asked) for port_asked in (port, free_port())
+        ]
+        owner = Path(f"/proc/{killed_container.first}").stat().st_uid
+        killed_container.kill()
 
-    with image.container(volume, **variables).ready() as again:
-        again._url = killed.url
-        after = again.get("flights/marks")["marks"]
+    with image.container(volume, **variables).ready() as second_container:
+        second_container._url = killed_container.url
+        after = second_container.get("flights/marks")["marks"]
 
     assert ([mark["cut"] for mark in before], before, owner) == ([{"0": 3}], after, 10001)
     assert health == [0, 1]
@@ -70,10 +72,10 @@ def check_health(image: Image, container: Container, port: int) -> int:
     assert kind == "CMD"
     variables = dict(line.split("=", 1) for line in image.config["Env"])
     variables["NOTED_TIME_PORT"] = str(port)
-    done = subprocess.run(
+    process = subprocess.run(
         [*ENTER_CONTAINER, str(container.first), *words], env=variables, check=False
     )
-    return done.returncode
+    return process.returncode
 
 
 def test_image_refuses_to_serve_without_a_token(image: Image, volume: Path) -> None:

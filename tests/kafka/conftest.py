@@ -72,8 +72,8 @@ class Flights:
     @property
     def lower(self) -> int | None:
         """The lower of the stream, or `None` before the first mark."""
-        found: int | None = self.served.get(f"{self.topic}/explain")["lower"]
-        return found
+        lower: int | None = self.served.get(f"{self.topic}/explain")["lower"]
+        return lower
 
     def judge(self, **options: Any) -> Verdict:  # noqa: ANN401 - of `judge_marks`
         """Compare all marks with all records."""

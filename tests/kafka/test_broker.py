@@ -45,24 +45,24 @@ def test_trial_broker_runs_until_ctrl_c_and_keeps_topics(tmp_path: Path) -> None
     """Ctrl-C reaches Kafka, too; a second broker on the same port or data is refused."""
     port = free_port()
     with run_kafka(tmp_path, "--port", str(port), "--topic", "flights:4") as first:
-        said = read_until(first, "another terminal")
+        lines = read_until(first, "another terminal")
         on_port = run_kafka(tmp_path / "other", "--port", str(port)).communicate()[1]
         on_data = run_kafka(tmp_path, "--port", str(free_port())).communicate()[1]
-        added = run_kafka(tmp_path, "--port", str(port), "--topic", "sales:2").communicate()[1]
+        message = run_kafka(tmp_path, "--port", str(port), "--topic", "sales:2").communicate()[1]
         look = Topic({"bootstrap.servers": f"127.0.0.1:{port}"}, "flights").look()
         os.killpg(first.pid, signal.SIGINT)
         first.communicate()
     with run_kafka(tmp_path, "--port", str(port)) as second:
-        again = read_until(second, "another terminal")
+        lines_of_second = read_until(second, "another terminal")
         second.terminate()
         second.communicate()
 
-    assert said[-1] == "To try it, produce in another terminal:\n"
-    assert said[0].startswith(f"Kafka listens at 127.0.0.1:{port} until Ctrl-C")
+    assert lines[-1] == "To try it, produce in another terminal:\n"
+    assert lines[0].startswith(f"Kafka listens at 127.0.0.1:{port} until Ctrl-C")
     assert look.ends == dict.fromkeys(range(4), 0)
     both = "Topics: flights (4 partitions), sales (2 partitions)"
-    assert added == f"It runs at 127.0.0.1:{port}. {both}.\n"
-    assert again[1].startswith(f"{both}; ")
+    assert message == f"It runs at 127.0.0.1:{port}. {both}.\n"
+    assert lines_of_second[1].startswith(f"{both}; ")
     assert f"port {port} is taken" in on_port
     assert f"another ./run kafka runs over {tmp_path}: end it first" in on_data
     assert (first.returncode, second.returncode) == (0, 0)

@@ -46,19 +46,19 @@ class SentLines(Flights):
         """Configure the worker, also by the settings of the page on Java producers."""
         super().__init__(broker, served, topic)
         self._directory, self._file, self._written = directory, directory / topic, 0
-        given = {"directory": directory, "broker": broker, "topic": topic}
-        printed = (
+        places = {"directory": directory, "broker": broker, "topic": topic}
+        printed_blocks = (
             block.replace(BINDING, served.url)
             for language, block in BLOCK.findall(read_page("docs/guides/java.md"))
             if language == "properties" and block.startswith("producer.")
         )
-        for name, own in ("worker", WORKER), ("connector", CONNECTOR):
-            (directory / name).write_text(own.format(**given) + next(printed))
+        for name, own_settings in ("worker", WORKER), ("connector", CONNECTOR):
+            (directory / name).write_text(own_settings.format(**places) + next(printed_blocks))
         self.append()
 
     def append(self) -> None:
         with self._file.open("a") as file:
-            file.writelines(f"{self._written + each}\n" for each in range(LINES))
+            file.writelines(f"{self._written + number}\n" for number in range(LINES))
         self._written += LINES
 
     def start_worker(self) -> Daemon:
@@ -76,11 +76,11 @@ def test_killed_connect_worker_notes_every_line(
 ) -> None:
     """The next process reads the file again, because the first one had stored no offset."""
     lines = SentLines(broker, served, topic, tmp_path)
-    with lines.start_worker() as killed:
+    with lines.start_worker() as worker:
         lines.wait_for(LINES)
         lines.append()
         lines.wait_for(2 * LINES)
-        killed.kill()
+        worker.kill()
     with lines.start_worker():
         lines.wait_for(4 * LINES)
         lines.append()  # a later stamp, so that the next mark covers all before

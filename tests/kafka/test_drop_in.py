@@ -45,9 +45,9 @@ def test_events_wait_for_an_absent_broker_or_controller(flights: Flights, away: 
     if away == "served":
         assert flights.list_records() == []
     server.start()
-    flushed = producer.flush(60)
+    flushed_promise = producer.flush(60)
 
-    assert (flushed.lower, len(producer), bool(producer)) == (NOON + 3, 0, True)
+    assert (flushed_promise.lower, len(producer), bool(producer)) == (NOON + 3, 0, True)
     assert (reports, flights.check_marks()) == ([None] * 3, 3)
 
 
@@ -66,7 +66,7 @@ def test_burst_during_start_is_sent_in_order(flights: Flights) -> None:
 
     records = flights.list_records()
     for partition in (0, 1):
-        values = [int(each.value or "") for each in records if each.partition == partition]
+        values = [int(record.value or "") for record in records if record.partition == partition]
         assert values == list(range(partition, count, 2))
     assert flights.check_marks() == count
 
@@ -91,7 +91,7 @@ def test_event_that_kafka_refuses_spares_its_batch(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka fails the whole batch of an event far ahead, so each waiting event is checked."""
-    failed: list[tuple[KafkaError | None, Message]] = []
+    reports: list[tuple[KafkaError | None, Message]] = []
     flights.broker.stop()
     producer = flights.start(wait=0)
     producer.produce(value="good", partition=0, event_time=unix_ms())
@@ -99,7 +99,7 @@ def test_event_that_kafka_refuses_spares_its_batch(
         value="far",
         partition=0,
         event_time=unix_ms() + 7_200_000,
-        on_delivery=lambda *report: failed.append(report),
+        on_delivery=lambda *report: reports.append(report),
     )
     flights.broker.start()
     with pytest.raises(DeliveryFailed, match=r"was not sent: .*after.max.ms=3600000"):
@@ -107,7 +107,7 @@ def test_event_that_kafka_refuses_spares_its_batch(
     producer.forgive()
     producer.flush(60)
 
-    ((error, message),) = failed
+    ((error, message),) = reports
     assert error is not None
     assert (error.code(), message.value()) == (KafkaError.INVALID_TIMESTAMP, b"far")
     assert flights.list_values() == [b"good"]
@@ -139,19 +139,19 @@ def test_failed_start_is_logged_once_and_raised_by_every_call(
         with pytest.raises(kind):
             call()
 
-    (said,) = [each for each in caplog.messages if "cannot begin" in each]
-    assert repr(topic_name or stream) in said
+    (message,) = [message for message in caplog.messages if "cannot begin" in message]
+    assert repr(topic_name or stream) in message
     assert flights.served.writers(flights.topic) == {}
 
 
 def test_waiting_event_that_is_refused_counts_as_failed(flights: Flights) -> None:
     """The topic's settings were unknown when the event was accepted."""
     flights.broker.create(flights.topic, 1, {"max.message.bytes": 3000})
-    failed: list[KafkaError | None] = []
+    errors: list[KafkaError | None] = []
     flights.served.stop()
     producer = flights.start(wait=0)
     producer.produce(
-        value=b"x" * 5000, event_time=NOON, on_delivery=lambda error, _: failed.append(error)
+        value=b"x" * 5000, event_time=NOON, on_delivery=lambda error, _: errors.append(error)
     )
     producer.note_time(NOON + 1)
     flights.served.start()
@@ -159,7 +159,7 @@ def test_waiting_event_that_is_refused_counts_as_failed(flights: Flights) -> Non
         producer.flush(60)
     producer.forgive()
 
-    assert [each.code() for each in failed if each] == [KafkaError.MSG_SIZE_TOO_LARGE]
+    assert [error.code() for error in errors if error] == [KafkaError.MSG_SIZE_TOO_LARGE]
     assert producer.flush(60).lower is None
 
 
@@ -170,7 +170,7 @@ def test_timestamp_is_the_event_time(flights: Flights) -> None:
     producer.produce(flights.topic, "b", timestamp=NOON + 1)
     producer.flush()
 
-    assert sorted(each.time - NOON for each in flights.list_records()) == [0, 1]
+    assert sorted(record.time - NOON for record in flights.list_records()) == [0, 1]
 
 
 def test_transactions_need_an_id_in_the_configuration(flights: Flights) -> None:
@@ -181,17 +181,17 @@ def test_transactions_need_an_id_in_the_configuration(flights: Flights) -> None:
 
 
 def test_poll_without_a_limit_waits_for_a_report(flights: Flights) -> None:
-    producer, sent = flights.start(config={"linger.ms": 0}), []
+    producer, reports = flights.start(config={"linger.ms": 0}), []
 
     def deliver(error: KafkaError | None, message: Message) -> None:
-        sent.append((error, message.value()))
+        reports.append((error, message.value()))
 
     producer.produce(flights.topic, "a", None, -1, deliver, event_time=NOON)
     while len(producer):
         producer.poll()
     producer.poll()
 
-    assert sent == [(None, b"a")]
+    assert reports == [(None, b"a")]
 
 
 def test_transform_loop_notes_after_each_commit(flights: Flights) -> None:
@@ -208,17 +208,17 @@ def test_transform_loop_notes_after_each_commit(flights: Flights) -> None:
             producer.begin_transaction()
             producer.produce(value="a", event_time=NOON + n)
             producer.note_time(NOON + 10 * n + 1)
-            reached = [TopicPartition(source, 0, n)]
-            producer.send_offsets_to_transaction(reached, consumer.consumer_group_metadata())
+            source_offsets = [TopicPartition(source, 0, n)]
+            producer.send_offsets_to_transaction(source_offsets, consumer.consumer_group_metadata())
             end()
         producer.abort_transaction()
         with pytest.raises(Rejected, match="no transaction is open"):
             producer.commit_transaction()
-        (committed,) = consumer.committed([TopicPartition(source, 0)], 60)
+        (committed_offset,) = consumer.committed([TopicPartition(source, 0)], 60)
 
     assert producer.flush(60).lower == NOON + 11
-    assert [each.time for each in flights.list_records()] == [NOON + 1]
-    assert (committed.offset, flights.check_marks()) == (1, 1)
+    assert [record.time for record in flights.list_records()] == [NOON + 1]
+    assert (committed_offset.offset, flights.check_marks()) == (1, 1)
 
 
 def test_block_may_raise_after_an_abort_inside_it(flights: Flights) -> None:
@@ -253,9 +253,9 @@ def test_new_password_applies_to_all_of_the_producers_clients(flights: Flights) 
     """The looks at the topic use another client of Kafka."""
     producer = flights.start()
     producer.set_sasl_credentials("berlin", "new")
-    known = producer._channel._ends.topic.connection
+    connection = producer._channel._ends.topic.connection
 
-    assert (known["sasl.username"], known["sasl.password"]) == ("berlin", "new")
+    assert (connection["sasl.username"], connection["sasl.password"]) == ("berlin", "new")
 
 
 @pytest.mark.parametrize("sign", ["-", "+"], ids=["confluent", "noted"])
@@ -264,11 +264,14 @@ def test_page_program_runs_with_both_producers(flights: Flights, sign: str) -> N
     page = read_page("docs/guides/kafka-producers.md")
     (program,) = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)
     program = "\n".join(line[1:] for line in program.splitlines() if line[:1] in ("", " ", sign))
-    here = {"127.0.0.1:9092": flights.broker.address, "http://127.0.0.1:7464": flights.served.url}
-    for printed, ours in {**here, "flights": flights.topic}.items():
-        program = program.replace(printed, ours)
+    addresses = {
+        "127.0.0.1:9092": flights.broker.address,
+        "http://127.0.0.1:7464": flights.served.url,
+    }
+    for printed_word, ours in {**addresses, "flights": flights.topic}.items():
+        program = program.replace(printed_word, ours)
     run_python("-c", program).check_returncode()
 
     assert flights.list_values() == [b"B6 1 to FLL"]
-    times = [each["times"] for each in flights.served.writers(flights.topic).values()]
+    times = [writer["times"] for writer in flights.served.writers(flights.topic).values()]
     assert times == ([{"default": TEN}] if sign == "+" else [])

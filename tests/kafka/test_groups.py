@@ -51,7 +51,7 @@ class SunkFlights(Flights):
         """Return how many partitions each member of the group has."""
         admin = AdminClient(self.broker.config)  # its calls end with it
         members = admin.describe_consumer_groups([self.topic])[self.topic].result(30).members
-        return [len(each.assignment.topic_partitions) for each in members]
+        return [len(member.assignment.topic_partitions) for member in members]
 
     def note(self, time: int, ends: dict[int, int]) -> None:
         """Note a time at these ends, with the topic's id."""
@@ -87,27 +87,27 @@ def test_wait_ends_when_the_sink_has_written_and_committed(flights: SunkFlights)
     flights.send(*((p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)))
     flights.note(TEN, {0: 3, 1: 3})
     assert run_python(*flights.sink, "dies").returncode == 9
-    killed, written = flights.wait(TEN, "0s"), flights.count_rows()
+    stopped_wait, row_count = flights.wait(TEN, "0s"), flights.count_rows()
     with flights.start_sink():
-        found, at_the_end = flights.wait(TEN, "60s"), flights.count_rows()
+        finished_wait, at_the_end = flights.wait(TEN, "60s"), flights.count_rows()
     wait_until(lambda: not flights.list_shares())
     flights.broker.commit(flights.topic, flights.topic, {0: 1})
     rewound = flights.wait(TEN, "0s")
 
-    assert (killed.status, written) == (124, 1)
-    assert (found.status, at_the_end) == (0, 6)
-    assert f"read by group '{flights.topic}'" in found.out
+    assert (stopped_wait.status, row_count) == (124, 1)
+    assert (finished_wait.status, at_the_end) == (0, 6)
+    assert f"read by group '{flights.topic}'" in finished_wait.out
     assert rewound.status == 124
 
 
 def test_wait_holds_while_a_group_is_rebalanced(flights: SunkFlights) -> None:
     """A second sink joins and the first is killed: no answer comes before the rows."""
-    found = []
+    outcomes = []
 
     def read(step: int) -> None:
         flights.send(*((p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)))
         flights.note(TEN + step, dict.fromkeys(range(2), 50 * step))
-        found.append((flights.wait(TEN + step, "120s").status, flights.count_rows()))
+        outcomes.append((flights.wait(TEN + step, "120s").status, flights.count_rows()))
 
     with flights.start_sink() as first:
         read(1)
@@ -117,7 +117,7 @@ def test_wait_holds_while_a_group_is_rebalanced(flights: SunkFlights) -> None:
             first.kill()
             read(3)
 
-    assert found == [(0, 100), (0, 200), (0, 300)]
+    assert outcomes == [(0, 100), (0, 200), (0, 300)]
 
 
 def refuse(code: int) -> Future[Any]:
@@ -136,7 +136,7 @@ class Refusing:
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
     ) -> dict[str, Future[Any]]:
-        return {each.group_id: refuse(next(self._codes)) for each in asked}
+        return {group.group_id: refuse(next(self._codes)) for group in asked}
 
     def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
         answer = complete(None) if self._error is None else refuse(self._error)

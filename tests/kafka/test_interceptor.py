@@ -48,11 +48,11 @@ class JavaFlights(Flights):
         version: str = "4.3",
         *,
         kafka: Mapping[str, object] | None = None,
-        **given: object,
+        **settings_given: object,
     ) -> JavaProducer:
         """Start a producer, which is killed after the test."""
         settings = {**self.broker.config, **java.interceptor(self.served.url, writer)}
-        settings |= {f"noted.time.{name}": value for name, value in given.items()}
+        settings |= {f"noted.time.{name}": value for name, value in settings_given.items()}
         directory = self._directory / str(len(self._running))
         producer = JavaProducer(directory, self.topic, {**settings, **(kafka or {})}, version)
         self._running.append(producer)
@@ -67,16 +67,16 @@ class JavaFlights(Flights):
         last = self.served.get(self.stream)["marks"]["default"]
         seq = last["seq"] if last else 0
         marks = self.served.get(f"{self.stream}/marks", after=seq, wait_ms=200)["marks"]
-        return int(max((each["lower"] for each in (last, *marks) if each), default=0))
+        return int(max((mark["lower"] for mark in (last, *marks) if mark), default=0))
 
     def send_until_noted(self, *producers: JavaProducer, beyond: float | None = None) -> None:
         """Let all producers send until a mark passes `beyond`, by default the present."""
-        least = time.time() * 1000 if beyond is None else beyond
+        min_time = time.time() * 1000 if beyond is None else beyond
 
         def is_noted() -> bool:
             for producer in producers:
                 producer.send(*SALES)
-            return self.find_next_lower() > least
+            return self.find_next_lower() > min_time
 
         wait_until(is_noted)
 
@@ -106,7 +106,9 @@ def test_killed_producers_notes_cover_their_records(flights: JavaFlights) -> Non
     flights.served.make(flights.topic, expected_writers=writers)
 
     def begin() -> list[JavaProducer]:
-        return [flights.start_java(*each) for each in zip(writers, java.VERSIONS, strict=True)]
+        return [
+            flights.start_java(*arguments) for arguments in zip(writers, java.VERSIONS, strict=True)
+        ]
 
     running = begin()
     flights.send_until_noted(*running)
@@ -123,7 +125,7 @@ def test_killed_producers_notes_cover_their_records(flights: JavaFlights) -> Non
 
     assert flights.check_marks() > 400
     assert {row["state"] for row in flights.read_writers().values()} == {"idle"}
-    assert max(each.partition for each in flights.list_records()) > 1
+    assert max(record.partition for record in flights.list_records()) > 1
 
 
 def test_historic_producer_ignores_other_writers_times(flights: JavaFlights) -> None:
@@ -159,8 +161,10 @@ REFUSED = {
 def test_invalid_setting_is_logged_and_producing_continues(tmp_path: Path) -> None:
     """One sentence names the setting and the remedy."""
     settings = {"bootstrap.servers": NOWHERE, **java.interceptor("http://127.0.0.1:9", "w")}
-    given = [dict([each.split("=")]) for each in REFUSED]
-    producers = [JavaProducer(tmp_path / str(n), "t", settings | x) for n, x in enumerate(given)]
+    refused_settings = [dict([setting.split("=")]) for setting in REFUSED]
+    producers = [
+        JavaProducer(tmp_path / str(n), "t", settings | x) for n, x in enumerate(refused_settings)
+    ]
 
     for producer, reason in zip(producers, REFUSED.values(), strict=True):
         assert producer.close() == 0
@@ -177,10 +181,10 @@ def test_historic_timestamps_are_noted_in_their_order(flights: JavaFlights) -> N
     wait_until(lambda: flights.find_next_lower() == NOON + 8000)
     mark = flights.list_marks()[-1]
     producer.close()
-    again = flights.start_java(**with_delay)
-    again.send((NOON + 8500, "sold"))
-    again.flush()
-    again.close()
+    second_producer = flights.start_java(**with_delay)
+    second_producer.send((NOON + 8500, "sold"))
+    second_producer.flush()
+    second_producer.close()
 
     (late,) = flights.judge().violations
     assert late.record.time == NOON + 500
@@ -191,7 +195,7 @@ def test_historic_timestamps_are_noted_in_their_order(flights: JavaFlights) -> N
     }
     assert (row["state"], row["times"]) == ("idle", {"default": NOON + 8000})
     assert "1 records have timestamps below the noted time" in producer.log()
-    assert "late" not in again.log()
+    assert "late" not in second_producer.log()
 
 
 @pytest.mark.parametrize("version", java.VERSIONS)
@@ -226,14 +230,16 @@ def test_record_refused_by_the_broker_holds_time_for_a_while(flights: JavaFlight
     flights.broker.create(flights.topic, 1, {"max.message.bytes": 2000})
     producer = flights.start_java(kafka={**QUICK, **SMALL})
     flights.send_until_noted(producer)
-    sent = int(time.time() * 1000)
-    refused = sent + 5000  # ahead: no note may pass it before the producer has read the line
-    producer.send((refused, "x" * 5000))
-    flights.send_until_noted(producer, beyond=refused)
-    advanced = time.time() * 1000
+    sent_at = int(time.time() * 1000)
+    refused_time = (
+        sent_at + 5000
+    )  # ahead: no note may pass it before the producer has read the line
+    producer.send((refused_time, "x" * 5000))
+    flights.send_until_noted(producer, beyond=refused_time)
+    advanced_at = time.time() * 1000
 
     def is_delivered() -> bool:
-        producer.send((refused, "again"))
+        producer.send((refused_time, "again"))
         producer.flush()
         return b"again" in flights.list_values()
 
@@ -241,13 +247,13 @@ def test_record_refused_by_the_broker_holds_time_for_a_while(flights: JavaFlight
     producer.close()
 
     late = flights.judge().violations
-    assert {each.record.value for each in late} == {b"again"}
+    assert {violation.record.value for violation in late} == {b"again"}
     row = flights.read_writer()
     assert (row["late_rows"]["default"]["min_time"], row["late_rows"]["default"]["max_time"]) == (
-        refused,
-        refused,
+        refused_time,
+        refused_time,
     )
-    assert advanced - sent > 5000 + 4000
+    assert advanced_at - sent_at > 5000 + 4000
     assert "without it, but only after 14000 ms, as Kafka does not say which" in producer.log()
     assert "no more is noted" not in producer.log()
 
@@ -283,12 +289,12 @@ def test_undelivered_record_ends_the_notes(
     producer.flush()
     producer.send((None, "x" * 5000))
     producer.flush()
-    held = flights.read_writers()["berlin"]["times"]
+    held_times = flights.read_writers()["berlin"]["times"]
     producer.send(*SALES)
     producer.close()
 
     assert producer.log().count("no more is noted: a record was not delivered") == 1
-    assert flights.read_writers()["berlin"]["times"] == held
+    assert flights.read_writers()["berlin"]["times"] == held_times
     assert flights.read_writers()["berlin"]["state"] == "live"
     assert flights.check_marks()
 
@@ -297,9 +303,9 @@ def test_notes_go_to_the_configured_stream_and_topics(flights: JavaFlights) -> N
     """The producer of another topic does not note even when it closes."""
     stream = flights.stream = f"plane.{flights.topic}.v1"
     flights.served.make(stream, **STREAM)
-    unnamed = flights.start_java(stream="plane.{topic}.v1", topics="test_|.*_topic")
-    unnamed.send(*SALES)
-    unnamed.close()
+    unnamed_producer = flights.start_java(stream="plane.{topic}.v1", topics="test_|.*_topic")
+    unnamed_producer.send(*SALES)
+    unnamed_producer.close()
     assert flights.served.writers(stream) == {}
     producer = flights.start_java(stream="plane.{topic}.v1", topics="test_.*_topics")
     flights.send_until_noted(producer)
@@ -307,7 +313,7 @@ def test_notes_go_to_the_configured_stream_and_topics(flights: JavaFlights) -> N
 
     assert flights.check_marks(stream=stream)
     assert flights.read_writers() == {}
-    assert "noted time" not in unnamed.log()
+    assert "noted time" not in unnamed_producer.log()
 
 
 def test_outdated_kafka_client_is_named(flights: JavaFlights) -> None:
@@ -377,10 +383,10 @@ def test_living_producer_retakes_its_name_after_a_restore(flights: JavaFlights) 
     """The backup names the process before it; records sent meanwhile are covered."""
     former = {"writer": "berlin", "session": "former", "takes_over": True, "state": "live"}
     flights.served.post(flights.topic, former)
-    restored = threading.Event()
+    restored_event = threading.Event()
 
     def away() -> Answer:
-        if not restored.is_set():
+        if not restored_event.is_set():
             server.planned.append(away)
         return iter([answer(b"", 503)])
 
@@ -391,12 +397,14 @@ def test_living_producer_retakes_its_name_after_a_restore(flights: JavaFlights) 
         wait_until(lambda: server.sent)
         flights.recreate_stream()
         flights.served.post(flights.topic, former)
-        restored.set()
+        restored_event.set()
         flights.send_until_noted(producer)
         producer.close()
 
-    (again,) = (each for each in server.requests if b'"took_over":["former"]' in each)
-    assert f'"log":"{flights.look().id}"'.encode() in again
+    (second_request,) = (
+        request for request in server.requests if b'"took_over":["former"]' in request
+    )
+    assert f'"log":"{flights.look().id}"'.encode() in second_request
     assert "it takes the name over again" in producer.log()
     assert flights.check_marks()
 
@@ -408,9 +416,9 @@ def test_recreated_topic_ends_the_interceptors_notes(flights: JavaFlights) -> No
     producer.flush()
     flights.broker.create(flights.topic, 2)
     wait_until(lambda: "the topic was deleted and created again" in producer.log())
-    again = flights.start_java()
-    again.send(*SALES)
-    wait_until(lambda: "delete and create its stream, too" in again.log())
+    second_producer = flights.start_java()
+    second_producer.send(*SALES)
+    wait_until(lambda: "delete and create its stream, too" in second_producer.log())
     flights.recreate_stream()
     once_more = flights.start_java()
     flights.send_until_noted(once_more)
@@ -420,20 +428,20 @@ def test_recreated_topic_ends_the_interceptors_notes(flights: JavaFlights) -> No
 
 def test_producer_joins_only_the_stream_of_its_topic_id(flights: JavaFlights) -> None:
     """The id has a character that Kafka's clients in C spell differently."""
-    known = ""
-    while {"-", "_"}.isdisjoint(known):
+    known_id = ""
+    while {"-", "_"}.isdisjoint(known_id):
         flights.broker.create(flights.topic, 1)
-        known = str(flights.look().id)
+        known_id = str(flights.look().id)
     foreign, stream = "l-Nn1Hl_QmqdyIVaRTaVpA", f"{flights.topic}.other"
     first, other = flights.start_java(stream="{topic}"), flights.start_java(stream=stream)
     flights.served.make(stream)
     flights.served.post(stream, {"writer": "w", "log": foreign})
     other.send(*SALES)
     flights.send_until_noted(first)
-    both = f"positions are of log {foreign}, and this topic is log {known}: if the topic was"
+    both = f"positions are of log {foreign}, and this topic is log {known_id}: if the topic was"
     wait_until(lambda: both in other.log())
 
-    assert flights.served.get(flights.topic)["logs"] == [known]
+    assert flights.served.get(flights.topic)["logs"] == [known_id]
     assert list(flights.served.writers(stream)) == ["w"]
     assert other.log().count("no more is noted: ") == 1
 
@@ -442,8 +450,8 @@ def test_first_note_covers_records_sent_before_the_stream(flights: JavaFlights) 
     """The silent controller and the missing stream are each logged once."""
     flights.served.call("DELETE", f"/{flights.topic}")
     urls = f"http://{NOWHERE}, {flights.served.url}/"
-    given: dict[str, Any] = {"url": urls, "timeout.ms": 90_000}
-    producer = flights.start_java(**given)
+    settings: dict[str, Any] = {"url": urls, "timeout.ms": 90_000}
+    producer = flights.start_java(**settings)
     producer.send(*SALES)
     wait_until(lambda: f"noted-time stream create {flights.topic}" in producer.log())
     flights.served.make(flights.topic)
@@ -488,10 +496,10 @@ def test_notes_continue_after_a_hostile_answer(flights: JavaFlights) -> None:
         flights.send_until_noted(producer)
         producer.close()
 
-    *failed, accepted = server.requests[: len(HOSTILE) + 1]
+    *failed_requests, accepted_request = server.requests[: len(HOSTILE) + 1]
     assert len(server.sent) == len(HOSTILE)
     assert max(server.sent) < 100 * MIB
-    assert all(b'"takes_over":true' in each for each in (*failed, accepted))
+    assert all(b'"takes_over":true' in request for request in (*failed_requests, accepted_request))
     assert flights.check_marks()
     log = producer.log()
     kinds = ["lengthy: xxx", "no controller answers", "java.lang.NumberFormatException"]
@@ -523,14 +531,16 @@ def test_repeated_failures_are_logged_within_a_limit(flights: JavaFlights) -> No
     def trouble(number: int) -> Callable[[], Answer]:
         return lambda: iter([refusal(f"trouble_{number}", "as planned")])
 
-    planned = [each for n in range(25) for each in (trouble(n), lambda: iter([answer(ACCEPTED)]))]
-    with HostileServer(flights.served.url, *planned) as server:
+    planned_answers = [
+        plan for n in range(25) for plan in (trouble(n), lambda: iter([answer(ACCEPTED)]))
+    ]
+    with HostileServer(flights.served.url, *planned_answers) as server:
         producer = flights.start_java(url=server.url)
         flights.send_until_noted(producer)
         producer.close()
 
-    said = producer.log().count("noted time: writer berlin")
-    assert 0 < said < 2 * 20 + 1
+    message_count = producer.log().count("noted time: writer berlin")
+    assert 0 < message_count < 2 * 20 + 1
     assert "no more warnings are logged in this minute" in producer.log()
 
 
@@ -539,12 +549,12 @@ def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> Non
     guarded = Guarded()
     token = guarded.token("write")
     with (
-        Served(gate=guarded.gate) as served,
-        closing(JavaFlights(broker, served, "guarded", tmp_path)) as flights,
+        Served(gate=guarded.gate) as server,
+        closing(JavaFlights(broker, server, "guarded", tmp_path)) as flights,
     ):
-        served.token = guarded.token("admin")
+        server.token = guarded.token("admin")
         broker.create("guarded", 1)
-        served.make("guarded")
+        server.make("guarded")
         producer = flights.start_java(token=token)
         flights.send_until_noted(producer)
         guarded.revoke(token)

@@ -37,7 +37,7 @@ def run(program: str, flights: Flights, last: str) -> "subprocess.Popen[str]":
 
 def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) -> None:
     """The outage is longer than the events' timeout; a callback cannot wait for a full queue."""
-    count, refused, again = 300, threading.Event(), deque[tuple[str, int]]()
+    count, refused_event, failed_events = 300, threading.Event(), deque[tuple[str, int]]()
     quick = {"message.timeout.ms": 1000, "queue.buffering.max.messages": 50}
     producer = flights.start(config=quick, on_failure="keep")
 
@@ -50,8 +50,8 @@ def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) ->
             try:
                 send(value, time)
             except BufferError:
-                refused.set()
-                again.append((value, time))
+                refused_event.set()
+                failed_events.append((value, time))
 
     def produce() -> None:
         for n in range(count):
@@ -61,12 +61,12 @@ def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) ->
     flights.broker.stop()
     producing = threading.Thread(target=produce)
     producing.start()
-    assert refused.wait(60)
+    assert refused_event.wait(60)
     flights.broker.start()
-    while producing.is_alive() or len(producer) or again:
+    while producing.is_alive() or len(producer) or failed_events:
         producer.poll(0.1)
-        while again:
-            send(*again.popleft())
+        while failed_events:
+            send(*failed_events.popleft())
     producer.forgive()
 
     assert producer.flush(60).lower == NOON + count
@@ -76,35 +76,35 @@ def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) ->
 
 def test_a_callback_cannot_wait_for_other_deliveries(flights: Flights) -> None:
     """A callback that waits would wait for itself."""
-    producer, said = flights.start(config={"linger.ms": 50}), list[str]()
+    producer, answers = flights.start(config={"linger.ms": 50}), list[str]()
 
     def deliver(*_: object) -> None:
-        said.append(str(producer.poll()))
+        answers.append(str(producer.poll()))
         try:
             producer.flush()
         except Rejected as error:
-            said.append(str(error))
+            answers.append(str(error))
 
     producer.produce(value="a", event_time=NOON, partition=0, on_delivery=deliver)
     producer.produce(value="b", event_time=NOON, partition=0)
     producer.flush(60)
 
-    assert said == ["0", "on_delivery runs inside a poll: it cannot wait for deliveries"]
+    assert answers == ["0", "on_delivery runs inside a poll: it cannot wait for deliveries"]
 
 
 def test_a_signal_handler_may_raise_inside_any_call(flights: Flights) -> None:
     """Events are counted correctly, and notes cover their events."""
     with run("interrupted.py", flights, "400") as program:
-        said = program.communicate(timeout=120)
+        outputs = program.communicate(timeout=120)
 
-    assert (said, program.returncode) == (("0 True\n", ""), 0)
+    assert (outputs, program.returncode) == (("0 True\n", ""), 0)
     assert flights.check_marks()
 
 
 def test_signal_before_a_delivery_report_raises_in_program(flights: Flights) -> None:
     """The signal comes while librdkafka waits; its handler runs when a callback begins."""
     producer, main = flights.start(config={"linger.ms": 1000}), threading.get_ident()
-    raised: list[BaseException] = []
+    raised_errors: list[BaseException] = []
     producer.produce(value="first", event_time=NOON, partition=0)
     producer.flush(60)
     for handler in (lambda *_: sys.exit(3), signal.default_int_handler):
@@ -114,12 +114,12 @@ def test_signal_before_a_delivery_report_raises_in_program(flights: Flights) -> 
         try:
             producer.poll(10)
         except (SystemExit, KeyboardInterrupt, SystemError) as error:
-            raised.append(error)
+            raised_errors.append(error)
         finally:
             signal.signal(signal.SIGUSR1, before)
 
-    assert list(map(repr, raised)) == ["SystemExit(3)", "KeyboardInterrupt()"]
-    assert [each.__context__ for each in raised] == [None, None]
+    assert list(map(repr, raised_errors)) == ["SystemExit(3)", "KeyboardInterrupt()"]
+    assert [error.__context__ for error in raised_errors] == [None, None]
     producer.note_time(NOON + 1)
     assert producer.finish(60).lower == NOON + 1
 
@@ -145,7 +145,10 @@ def test_a_forked_child_cannot_use_its_parents_producer(flights: Flights, tmp_pa
     gc.collect()
     gc.freeze()  # a child that frees a client of librdkafka ends by a signal
     for number, wait in enumerate((10.0, 0)):
-        producer, said = flights.start(f"berlin-{number}", wait=wait), tmp_path / f"said-{number}"
+        producer, report_file = (
+            flights.start(f"berlin-{number}", wait=wait),
+            tmp_path / f"said-{number}",
+        )
         calls: list[Callable[[], object]] = [
             partial(producer.produce, value="a", event_time=NOON),
             partial(producer.note_time, NOON),
@@ -155,12 +158,12 @@ def test_a_forked_child_cannot_use_its_parents_producer(flights: Flights, tmp_pa
         child = os.fork()
         if not child:
             try:
-                said.write_text("".join(map(outcome, calls)))
+                report_file.write_text("".join(map(outcome, calls)))
             finally:
                 os._exit(0)
         wait_until(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))  # noqa: B023 - called at once
         expected = f"the producer of writer 'berlin-{number}' belongs to another process"
-        assert said.read_text().count(expected) == len(calls)
+        assert report_file.read_text().count(expected) == len(calls)
         producer.produce(value="a", event_time=NOON)
         producer.flush(60)
 

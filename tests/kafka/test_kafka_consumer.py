@@ -44,8 +44,8 @@ class ReadFlights(Flights):
 
     def read_group(self) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
         """Return the group's position and online readers at the controller."""
-        found = self.served.get(f"{self.topic}/reader-groups/g")
-        return found["position"], found["readers"]
+        group = self.served.get(f"{self.topic}/reader-groups/g")
+        return group["position"], group["readers"]
 
 
 @pytest.fixture
@@ -63,17 +63,17 @@ def test_message_counts_once_the_next_is_requested(flights: ReadFlights) -> None
     """The last message that was handed out comes again."""
     flights.send_to_each(5)
     flights.served.note(flights.topic, 2000, {"0": 5})
-    with flights.consumer("one") as one:
-        first = values(one, 3)
-        position = one.reader.position
+    with flights.consumer("one") as first_consumer:
+        first = values(first_consumer, 3)
+        position = first_consumer.reader.position
     with flights.consumer("two") as two:
         wait_until(two.reader.last_mark)
-        again = values(two, 3)
+        values_again = values(two, 3)
         before = two.get_time_window().lower
         two.consume(1)
         wait_until(lambda: two.get_time_window().lower == 2000)
 
-    assert (first, position, again, before) == (
+    assert (first, position, values_again, before) == (
         [b"0.0", b"0.1", b"0.2"],
         {0: 2},
         [b"0.2", b"0.3", b"0.4"],
@@ -86,7 +86,7 @@ def test_message_counts_once_the_next_is_requested(flights: ReadFlights) -> None
 def test_two_consumers_share_and_hand_over_partitions(flights: ReadFlights, strategy: str) -> None:
     """Each reports its own partitions; no record is skipped when one leaves."""
     settings = {"partition.assignment.strategy": strategy}
-    seen = set[bytes | None]()
+    seen_values = set[bytes | None]()
     flights.broker.create(flights.topic, 4)
     flights.send_to_each(50)
     with ExitStack() as stack:
@@ -96,11 +96,13 @@ def test_two_consumers_share_and_hand_over_partitions(flights: ReadFlights, stra
             expected = {str(p): last for p in range(4)}
 
             def is_there() -> bool:
-                for each in consumers:
-                    seen.update(message.value() for message in each.consume(20, 0.2))
+                for consumer in consumers:
+                    seen_values.update(message.value() for message in consumer.consume(20, 0.2))
                 position, readers = flights.read_group()
-                held = [len(each) for each in readers.values()]
-                return position == expected and sum(held) == 4 and min(held) == 4 // len(consumers)
+                counts = [len(reader) for reader in readers.values()]
+                return (
+                    position == expected and sum(counts) == 4 and min(counts) == 4 // len(consumers)
+                )
 
             wait_until(is_there)
 
@@ -112,7 +114,7 @@ def test_two_consumers_share_and_hand_over_partitions(flights: ReadFlights, stra
         flights.send_to_each(50)
         read_until(150)
 
-    assert len(seen) == 4 * 50
+    assert len(seen_values) == 4 * 50
 
 
 def test_consumer_does_not_report_revoked_partitions(
@@ -120,21 +122,26 @@ def test_consumer_does_not_report_revoked_partitions(
 ) -> None:
     """A consumer loses partitions when it exceeds `max.poll.interval.ms`."""
     flights.send_to_each(5)
-    with flights.consumer("one") as one:
-        values(one, 3)
-        one.consumer.unassign()
+    with flights.consumer("one") as first_consumer:
+        values(first_consumer, 3)
+        first_consumer.consumer.unassign()
         with caplog.at_level(logging.WARNING):
-            one.processed()
+            first_consumer.processed()
 
-        assert (one.reader.position, "[0] were taken" in caplog.text) == ({0: 2}, True)
+        assert (first_consumer.reader.position, "[0] were taken" in caplog.text) == ({0: 2}, True)
 
 
 def test_aborted_records_at_the_end_count_as_read(flights: ReadFlights) -> None:
     """A cut covers an aborted transaction, but no reader gets its records."""
     begin_transaction(flights.broker, flights.topic, "aborted").abort_transaction(60)
     flights.served.note(flights.topic, 2000, {"0": 2})
-    with flights.consumer("one") as one:
-        wait_until(lambda: not one.consume(1, 0.1) and one.get_time_window().lower == 2000)
+    with flights.consumer("one") as first_consumer:
+        wait_until(
+            lambda: (
+                not first_consumer.consume(1, 0.1)
+                and first_consumer.get_time_window().lower == 2000
+            )
+        )
 
 
 def test_records_deleted_unread_are_named(
@@ -142,9 +149,9 @@ def test_records_deleted_unread_are_named(
 ) -> None:
     """Kafka's own consumer silently begins at the first record left."""
     flights.send_to_each(9)
-    with flights.consumer("one") as one:
-        values(one, 3)
-        one.processed()
+    with flights.consumer("one") as first_consumer:
+        values(first_consumer, 3)
+        first_consumer.processed()
     flights.broker.truncate(flights.topic, {0: 7})
     with caplog.at_level(logging.WARNING), flights.consumer("two") as two:
         values(two, 1)
@@ -165,13 +172,13 @@ def test_partition_without_valid_commit_starts_at_its_begin(
     flights.broker.truncate(flights.topic, {0: 2})
     with flights.consumer("earlier") as earlier:
         if committed is not None:
-            at = TopicPartition(flights.topic, 0, committed)
-            earlier.consumer.commit(offsets=[at], asynchronous=False)
-    with flights.consumer("one", **{"auto.offset.reset": reset}) as one:
+            start = TopicPartition(flights.topic, 0, committed)
+            earlier.consumer.commit(offsets=[start], asynchronous=False)
+    with flights.consumer("one", **{"auto.offset.reset": reset}) as first_consumer:
         with suppress(KafkaException):
-            wait_until(lambda: one.consume(1, 0.1) or one.reader.position)
+            wait_until(lambda: first_consumer.consume(1, 0.1) or first_consumer.reader.position)
 
-        assert one.reader.position == {0: begin}
+        assert first_consumer.reader.position == {0: begin}
 
 
 def test_foreign_consumer_starts_at_kafkas_first_message(flights: ReadFlights) -> None:
@@ -184,9 +191,9 @@ def test_foreign_consumer_starts_at_kafkas_first_message(flights: ReadFlights) -
     former.reader.close()
     flights.broker.truncate(flights.topic, {0: 2})
     config = {**flights.broker.config, "group.id": flights.topic, "auto.offset.reset": "earliest"}
-    own = Consumer({**config, **KafkaNotedConsumer.SETTINGS})
+    own_consumer = Consumer({**config, **KafkaNotedConsumer.SETTINGS})
     reader = ReaderClient(flights.served.url, flights.topic, group="g", reader="two")
-    with KafkaNotedConsumer(own, reader) as two:
+    with KafkaNotedConsumer(own_consumer, reader) as two:
         first = values(two, 1)
 
         assert (first, two.reader.position) == ([b"0.2"], {0: 2})
@@ -196,9 +203,9 @@ def test_open_transaction_is_not_skipped_by_latest(flights: ReadFlights) -> None
     """`latest` begins at the end of committed records."""
     flights.send_to_each(2)
     producer = begin_transaction(flights.broker, flights.topic, "open", partition=0)
-    with flights.consumer("one", **{"auto.offset.reset": "latest"}) as one:
-        wait_until(lambda: one.consume(1, 0.1) or one.reader.position)
-        begin = one.reader.position
+    with flights.consumer("one", **{"auto.offset.reset": "latest"}) as first_consumer:
+        wait_until(lambda: first_consumer.consume(1, 0.1) or first_consumer.reader.position)
+        begin = first_consumer.reader.position
     producer.abort_transaction(60)
 
     assert begin == {0: 2}

@@ -67,7 +67,7 @@ def test_producer_and_observers_note_the_same_topic_id(flights: MirroredFlights)
     streams = [flights.topic, *(f"{flights.topic}-{n}" for n in range(2))]
     for stream in streams[1:]:
         flights.served.stream(stream, "default", "ingestion")
-    clients = [WriterClient(flights.served.url, each, "observer") for each in streams]
+    clients = [WriterClient(flights.served.url, stream, "observer") for stream in streams]
     noters = [
         EventTimeNoter(clients[0], KafkaTimes(*flights.place), delay_ms=0),
         IngestionNoter(clients[1], KafkaEnds(*flights.place)),
@@ -79,7 +79,7 @@ def test_producer_and_observers_note_the_same_topic_id(flights: MirroredFlights)
             noter.client.flush(60)
 
     assert not {"+", "/"} & {*str(flights.id)}
-    assert [flights.served.get(each)["logs"] for each in streams] == [[flights.id]] * 3
+    assert [flights.served.get(stream)["logs"] for stream in streams] == [[flights.id]] * 3
 
 
 def test_writer_of_another_topic_is_refused(flights: MirroredFlights) -> None:

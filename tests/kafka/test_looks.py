@@ -72,7 +72,7 @@ def test_ingestion_time_is_when_a_record_became_visible(flights: Flights) -> Non
     by_timestamp = flights.judge(domain="ingestion").violations
     assert marks == [(1010, {"0": 1}), (1030, {"0": 1, "1": 1}), (1040, {"0": 4, "1": 1})]
     assert flights.check_marks(domain="ingestion", time_of=visible)
-    assert [each.record.time for each in by_timestamp] == [1020, 1021]
+    assert [violation.record.time for violation in by_timestamp] == [1020, 1021]
 
 
 def test_a_recreated_topic_stops_its_observer_and_the_next_one(
@@ -94,8 +94,8 @@ def test_a_recreated_topic_stops_its_observer_and_the_next_one(
     flights.broker.create(topic, 2)
     monkeypatch.setattr(polling, "PATIENCE_S", 0.0)
     flights.served.stream(topic, "ingestion").note("observer", 1000, {0: 2}, domain="ingestion")
-    ended = f"log of stream '{topic}'.* ends at 0 and ended at 2"
-    with flights.observe("ingestion") as client, pytest.raises(Recreated, match=ended):
+    pattern = f"log of stream '{topic}'.* ends at 0 and ended at 2"
+    with flights.observe("ingestion") as client, pytest.raises(Recreated, match=pattern):
         IngestionNoter(client, KafkaEnds(*flights.place)).run()
 
 
@@ -106,9 +106,13 @@ def test_ends_that_go_back_briefly_stop_no_observer(
     real, lower = Topic.look, [0]
 
     def look(self: Topic, **options: Any) -> TopicLook:  # noqa: ANN401 - any of them
-        found = real(self, **options)
+        topic_look = real(self, **options)
         lower[0] -= 1
-        return replace(found, ends=dict.fromkeys(found.ends, 0)) if lower[0] >= 0 else found
+        return (
+            replace(topic_look, ends=dict.fromkeys(topic_look.ends, 0))
+            if lower[0] >= 0
+            else topic_look
+        )
 
     monkeypatch.setattr(Topic, "look", look)
     with flights.start() as producer:  # which looks every ten seconds
@@ -119,12 +123,12 @@ def test_ends_that_go_back_briefly_stop_no_observer(
         noter = IngestionNoter(client, ends, poll_ms=10, max_lag_ms=10, clock=clock)
         for lower[0] in (0, 1, 0):
             noter._try_to_look()
-        flushed = client.flush(60)
+        flushed_promise = client.flush(60)
     lower[0] = 3
-    again = flights.start()
+    second_producer = flights.start()
 
-    assert (flushed.lower, lower[0] < 0) == (200, True)
-    assert again.client.position[0] == 1
+    assert (flushed_promise.lower, lower[0] < 0) == (200, True)
+    assert second_producer.client.position[0] == 1
 
 
 def test_observer_and_producer_outlive_a_kill_of_the_broker(flights: Flights) -> None:
@@ -156,8 +160,8 @@ def test_a_record_from_the_future_is_named(
     ends, because = {0: 2, 1: 0}, (LogFact("moved_by", 0, 1, ahead),)
     assert times() == Seen(ends, {0: 2000}, ahead, because)
     assert times() == Seen(ends, {}, ahead, because)
-    (named,) = caplog.messages
-    assert "partition 0: the record at offset 1 has the timestamp 20" in named
+    (warning,) = caplog.messages
+    assert "partition 0: the record at offset 1 has the timestamp 20" in warning
 
 
 def test_implausible_timestamps_are_skipped(
@@ -211,10 +215,10 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
 def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
     """The error suggests a similar name, and has no traceback of Kafka's client."""
     broker.create("departed-flights")
-    with pytest.raises(Rejected, match="did you mean 'departed-flights'") as refused:
+    with pytest.raises(Rejected, match="did you mean 'departed-flights'") as refusal:
         KafkaEnds(broker.config, "departed-flihgts")
 
-    assert "KafkaException" not in "".join(traceback.format_exception(refused.value))
+    assert "KafkaException" not in "".join(traceback.format_exception(refusal.value))
 
 
 class Ending:
@@ -232,7 +236,7 @@ class Ending:
     ) -> dict[TopicPartition, Future[Any]]:
         """Return the offset for each partition."""
         answer = SimpleNamespace(timestamp=-1, offset=self._offset)
-        return {each: complete(answer) for each in asked}
+        return {partition: complete(answer) for partition in asked}
 
 
 @pytest.mark.parametrize(

@@ -32,16 +32,16 @@ class Shop:
 
     def sell(self, now: int) -> None:
         """Write records up to `now`, and note if the shop notes."""
-        noted, chance = self._noted, self._chance
-        first = max(now - (LATE_MS if noted else DELAY_MS), self._since)
+        noted_producer, chance = self._noted, self._chance
+        first = max(now - (LATE_MS if noted_producer else DELAY_MS), self._since)
         rows = [(chance.choice((0, 1)), chance.randrange(first, now)) for _ in range(ROWS)]
-        if noted is None:
+        if noted_producer is None:
             self._flights.send(*((partition, self._name, time) for partition, time in rows))
             return
         for partition, time in rows:
-            noted.produce(value=self._name, event_time=time, partition=partition)
-        noted.note_time(first)
-        noted.flush(60)
+            noted_producer.produce(value=self._name, event_time=time, partition=partition)
+        noted_producer.note_time(first)
+        noted_producer.flush(60)
 
 
 def test_producers_move_from_observed_to_noted_one_by_one(flights: Flights) -> None:
@@ -50,7 +50,7 @@ def test_producers_move_from_observed_to_noted_one_by_one(flights: Flights) -> N
     The observer is finished too early. Since the stream expects both producers by then, it waits
     for the second one; its first note covers its records since then.
     """
-    served, topic, held = flights.served, flights.topic, list[str]()
+    served, topic, holding_writers = flights.served, flights.topic, list[str]()
     berlin, lima = (Shop(flights, name) for name in ("berlin", "lima"))
     with flights.observe() as client:
         times = KafkaTimes(*flights.place)
@@ -64,15 +64,15 @@ def test_producers_move_from_observed_to_noted_one_by_one(flights: Flights) -> N
                     served.post(topic, {"writer": "observer", "state": "finished"})
                 case 26:
                     waits = served.get(f"{topic}/explain")["waiting_for"]
-                    held = [each["writer"] for each in waits]
+                    holding_writers = [wait["writer"] for wait in waits]
                     lima.note(now)
             berlin.sell(now)
             lima.sell(now)
             if now <= NOON + 20 * SECOND:
                 observer.look()
                 client.flush(60)
-        states = {name: found["state"] for name, found in flights.read_writers().items()}
+        states = {name: row["state"] for name, row in flights.read_writers().items()}
 
-    assert (flights.check_marks(), held) == (30 * 2 * ROWS, ["lima"])
+    assert (flights.check_marks(), holding_writers) == (30 * 2 * ROWS, ["lima"])
     assert flights.lower == NOON + 30 * SECOND - LATE_MS
     assert states == {"berlin": "live", "lima": "live", "observer": "finished"}

@@ -23,11 +23,11 @@ def test_hour_without_controller_loses_no_time(
     """Each observer logs the outage once; none is excluded, and all is noted afterwards."""
     topic, time = "controller_away", GivenTime()
     broker.create(topic, 2)
-    with Served(clocks=time.clocks()) as served:
-        served.create(topic, domains=["default", "ingestion"], writer_timeout_ms=MINUTE)
+    with Served(clocks=time.clocks()) as server:
+        server.create(topic, domains=["default", "ingestion"], writer_timeout_ms=MINUTE)
         with (
-            WriterClient(served.url, topic, "times", domains=["default"]) as by_times,
-            WriterClient(served.url, topic, "ends", domains=["ingestion"]) as by_ends,
+            WriterClient(server.url, topic, "times", domains=["default"]) as by_times,
+            WriterClient(server.url, topic, "ends", domains=["ingestion"]) as by_ends,
         ):
             observers: list[Observer] = [
                 EventTimeNoter(by_times, KafkaTimes(broker.config, topic), delay_ms=5000),
@@ -36,24 +36,26 @@ def test_hour_without_controller_loses_no_time(
             for minute in range(60):
                 now = NOON + minute * MINUTE
                 broker.send(topic, [(0, "a", now), (1, "b", now - 4000)])
-                for each in observers:
-                    each._try_to_look()
+                for observer in observers:
+                    observer._try_to_look()
                 if minute == 2:
                     by_times.flush()
                     by_ends.flush()
-                    served.stop()
+                    server.stop()
                 time.passes(MINUTE)
-            served.start()
+            server.start()
             lowers = by_times.flush(60).lower, by_ends.flush(60).lower
-        verdict = judge_marks(broker, topic, controller=served)
-        marks = served.get(f"{topic}/marks", domain="ingestion")["marks"]
+        verdict = judge_marks(broker, topic, controller=server)
+        marks = server.get(f"{topic}/marks", domain="ingestion")["marks"]
 
     assert lowers == (NOON + 59 * MINUTE - 9000, NOON + 59 * MINUTE)
     assert (verdict.records, verdict.violations) == (120, ())
     assert marks[-1]["cut"] == {"0": 60, "1": 60}
     assert not any(mark["excluded"] for mark in marks)
-    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
     for writer in ("times", "ends"):
-        about = [each for each in said if f"writer '{writer}'" in each]
-        assert ["no response" in each for each in about] == [True, False], about
+        about = [message for message in warnings if f"writer '{writer}'" in message]
+        assert ["no response" in message for message in about] == [True, False], about
         assert "responds again" in about[1]

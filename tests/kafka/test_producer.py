@@ -71,7 +71,7 @@ def test_threads_produce_and_note_while_partitions_are_added(flights: Flights) -
         producer.finish(60)
 
     assert (flights.check_marks(), flights.lower) == (3 * 2 * 20 * 200, NOON + 20_000)
-    assert max(each.partition for each in flights.list_records()) > 2
+    assert max(record.partition for record in flights.list_records()) > 2
 
 
 def test_transaction_is_noted_once_after_its_commit(flights: Flights) -> None:
@@ -149,7 +149,7 @@ def test_too_large_event_holds_the_notes_of_its_batch(
 ) -> None:
     """They wait until the program has produced the failed events again; the log repeats it."""
     flights.broker.create(flights.topic, 1)
-    failed: list[bytes | None] = []
+    failed_values: list[bytes | None] = []
     producer = flights.start(config={"linger.ms": 50}, on_failure="keep")
     flights.broker.set(flights.topic, "max.message.bytes", 2000)
     with pytest.MonkeyPatch.context() as patch:
@@ -158,7 +158,9 @@ def test_too_large_event_holds_the_notes_of_its_batch(
             producer.produce(
                 value=b"x" * (5000 if n == 3 else 10 + n),
                 event_time=NOON + n,
-                on_delivery=lambda error, sent: failed.append(sent.value()) if error else None,
+                on_delivery=lambda error, message: (
+                    failed_values.append(message.value()) if error else None
+                ),
             )
         producer.note_time(NOON + 10)
         with pytest.raises(DeliveryFailed, match=r"not delivered: 5, .* size too large.*forgive"):
@@ -166,7 +168,7 @@ def test_too_large_event_holds_the_notes_of_its_batch(
         producer.note_time(NOON + 20)
         wait_until(lambda: caplog.text.count("not delivered: 5") > 1)
     assert flights.lower is None
-    for n, value in enumerate(failed):
+    for n, value in enumerate(failed_values):
         producer.produce(value=(value or b"")[:100], event_time=NOON + n)
     producer.forgive()
 
@@ -194,9 +196,9 @@ def test_failed_event_is_raised_by_every_call(flights: Flights) -> None:
             call()
     heard = flights.read_writer()["noted_at"]
     wait_until(lambda: flights.read_writer()["noted_at"] > heard + 5000)
-    row, explained = flights.read_writer(), flights.served.get(f"{flights.topic}/explain")
+    row, explanation = flights.read_writer(), flights.served.get(f"{flights.topic}/explain")
     words = ["writers", flights.topic, "berlin", "--url", flights.served.url]
-    shown = CliRunner().invoke(app, words, env={"COLUMNS": None}).output
+    output = CliRunner().invoke(app, words, env={"COLUMNS": None}).output
     producer.forgive()
     assert producer.time == NOON
     producer.produce(value="x", event_time=NOON + 1)
@@ -206,8 +208,8 @@ def test_failed_event_is_raised_by_every_call(flights: Flights) -> None:
     assert flights.read_writer()["no_time_reason"] is None
     assert row["state"] == "live"
     alive = "alive, but 1 event was not delivered since 20"
-    assert any(f"berlin is {alive}" in sentence for sentence in explained["sentences"])
-    assert alive in " ".join(shown.split())
+    assert any(f"berlin is {alive}" in sentence for sentence in explanation["sentences"])
+    assert alive in " ".join(output.split())
     assert flights.check_marks() == 1
 
 
@@ -260,9 +262,9 @@ for n in range(100):
     producer.produce(value="a", event_time={NOON} + n)
 producer.note_time({NOON} + 100)
 """
-    done = run_python("-c", program)
+    process = run_python("-c", program)
 
-    assert (done.returncode, done.stderr, flights.check_marks()) == (0, "", 100)
+    assert (process.returncode, process.stderr, flights.check_marks()) == (0, "", 100)
     assert (flights.lower, flights.read_writer()["state"]) == (NOON + 100, "live")
 
 
@@ -280,11 +282,11 @@ def test_the_clock_is_noted_up_to_what_is_delivered(flights: Flights) -> None:
         with pytest.raises(Rejected, match="notes the clock"):
             producer.note_time(NOON)
         for part in range(1, 20):
-            begun = now
+            begin = now
             with suppress(ZeroDivisionError), producer.transaction():
-                produce(producer, begun + 20)
+                produce(producer, begin + 20)
                 give_up()
-            now = begun
+            now = begin
             with producer.transaction():
                 produce(producer, NOON + 100 * part)
         assert eventually(lambda: flights.lower, now - 5)
@@ -355,8 +357,13 @@ def test_event_times_of_two_domains_are_noted_apart(flights: Flights) -> None:
     for number in range(2):
         with flights.start(domain=domains) as producer:
             for n in range(300 * number, 300 * number + 300):
-                time, sent = NOON + n + chance.randrange(30), ELEVEN + 5 * n + chance.randrange(90)
-                producer.produce(value=str(sent), event_time=time, event_times={"sent": sent})
+                time, sent_time = (
+                    NOON + n + chance.randrange(30),
+                    ELEVEN + 5 * n + chance.randrange(90),
+                )
+                producer.produce(
+                    value=str(sent_time), event_time=time, event_times={"sent": sent_time}
+                )
                 if n % 10 == 0:
                     producer.note_time(NOON + n)
                     producer.note_time(ELEVEN + 5 * n, domain="sent")
@@ -366,13 +373,13 @@ def test_event_times_of_two_domains_are_noted_apart(flights: Flights) -> None:
             assert producer.flush(60).late_rows == 1
             assert producer.last_time() == producer.time == NOON + n - 9
             assert producer.last_time("sent") == ELEVEN + 5 * (n - 9)
-        bounds.append([flights.list_marks(each)[-1]["upper_is_bound"] for each in domains])
+        bounds.append([flights.list_marks(domain)[-1]["upper_is_bound"] for domain in domains])
 
     verdict = flights.judge(domain="sent", time_of=read_time)
     assert bounds == [[True, True], [True, False]]
     assert flights.check_marks() == 602
     assert verdict.marks > 10
-    assert [each.record.time for each in verdict.violations] == [ELEVEN] * 2
+    assert [violation.record.time for violation in verdict.violations] == [ELEVEN] * 2
 
 
 def test_a_producer_goes_idle_by_itself(flights: Flights) -> None:
@@ -399,17 +406,17 @@ def test_event_of_another_thread_during_idle_is_waited_for(
 ) -> None:
     """The event makes the writer live after it went idle."""
     producer = flights.start()
-    idle, produced = producer.client.idle, threading.Event()
+    idle, produced_event = producer.client.idle, threading.Event()
 
     def produce() -> None:
         producer.produce(value="a", event_time=NOON)
-        produced.set()
+        produced_event.set()
 
     other = threading.Thread(target=produce)
 
     def idle_beside(*ends: Mapping[int, int]) -> None:
         other.start()
-        produced.wait(0.5)  # it cannot join between the last look and this call
+        produced_event.wait(0.5)  # it cannot join between the last look and this call
         idle(*ends)
 
     monkeypatch.setattr(producer.client, "idle", idle_beside)
@@ -466,11 +473,11 @@ def test_a_stream_that_was_noted_for_files_is_refused(
     flights.served.note(flights.topic, NOON, {"0": 90})
     with pytest.raises(
         Recreated, match=r"it ends at \{0: 0\}, and \{0: 90\} is the cut of"
-    ) as found:
+    ) as error:
         flights.start(wait=10)
 
-    assert "perhaps of another log such as files" in str(found.value)
-    assert "delete it or use another one" in str(found.value)
+    assert "perhaps of another log such as files" in str(error.value)
+    assert "delete it or use another one" in str(error.value)
     assert [*flights.served.writers(flights.topic)] == ["w"]
 
 
@@ -536,8 +543,8 @@ def test_producer_retries_an_absent_controller_in_background(
         producer.note_time(NOON + 1)
         assert producer.flush(60).lower == NOON + 1
 
-    (said,) = [each for each in caplog.messages if "; retrying" in each]
-    assert "'berlin' has not begun after 0.001 s" in said
+    (warning,) = [message for message in caplog.messages if "; retrying" in message]
+    assert "'berlin' has not begun after 0.001 s" in warning
 
 
 def test_refused_event_is_not_sent(flights: Flights) -> None:
@@ -547,7 +554,7 @@ def test_refused_event_is_not_sent(flights: Flights) -> None:
     flights.served.make(flights.topic, domains=["default", "sent", "paid"])
     producer = flights.start(domain=["default", "sent"])
     not_sent = "the event was not sent: .*"
-    refused: list[tuple[str, dict[str, Any]]] = [
+    refusals: list[tuple[str, dict[str, Any]]] = [
         ("event_time must be positive .*got 0", {"event_time": 0}),
         ("event_time must be positive .*got -1", {"event_time": -1}),
         (f"event_time must be positive .*got {2**63}", {"event_time": 2**63}),
@@ -561,9 +568,9 @@ def test_refused_event_is_not_sent(flights: Flights) -> None:
         ("is not an int64", {"event_times": {"sent": 2**63}}),
         ("Message size too large", {"value": "x" * 2_000_000}),
     ]
-    for says, given in refused:
+    for says, arguments in refusals:
         with pytest.raises(Rejected, match=says):
-            producer.produce(**{"value": "a", "event_time": now, **given})
+            producer.produce(**{"value": "a", "event_time": now, **arguments})
     with pytest.raises(Rejected, match="no domain 'paid'"):
         producer.note_time(now, domain="paid")
     producer.note_time(now)
@@ -593,13 +600,15 @@ def test_topic_with_broker_timestamps_is_logged(
 ) -> None:
     """Such timestamps are not event times; the program's own callbacks run, too."""
     flights.broker.create(flights.topic, 1, {"message.timestamp.type": "LogAppendTime"})
-    reported: list[object] = []
-    with flights.start(config={"on_delivery": lambda error, _: reported.append(error)}) as producer:
+    delivery_errors: list[object] = []
+    with flights.start(
+        config={"on_delivery": lambda error, _: delivery_errors.append(error)}
+    ) as producer:
         producer.produce(value="a", event_time=NOON)
         producer.produce(value="b", event_time=NOON, on_delivery=give_up)
         producer.flush(60)
 
-    assert reported == [None]
+    assert delivery_errors == [None]
     assert "LogAppendTime" in caplog.text
     assert "on_delivery failed" in caplog.text
 

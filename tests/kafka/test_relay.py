@@ -78,7 +78,7 @@ class RelayedFlights(Flights):
         return self.list_relayed()
 
     def list_relayed(self) -> list[NotedRecord]:
-        return [NotedRecord.read(each.value) for each in self.broker.records(self.noted)]
+        return [NotedRecord.read(record.value) for record in self.broker.records(self.noted)]
 
     def recreate_stream(self) -> None:
         self.served.ask("DELETE", f"/streams/{self.topic}")
@@ -115,7 +115,7 @@ def run_in_thread(work: Callable[[threading.Event], None]) -> Iterator[None]:
 @contextmanager
 def judge_relay(flights: RelayedFlights) -> Iterator[list[Json]]:
     """Compare each relayed mark with the readable ends of the events' topic."""
-    found: list[Json] = []
+    marks: list[Json] = []
     unreadable = []
 
     def judge(stopping: threading.Event) -> None:
@@ -126,10 +126,10 @@ def judge_relay(flights: RelayedFlights) -> Iterator[list[Json]]:
                     mark = NotedRecord.read(message.value()).mark
                     if not reaches(flights.look(committed=True).ends, mark.cut.offsets):
                         unreadable.append(mark)
-                    found.append(json.loads(message.value() or b""))
+                    marks.append(json.loads(message.value() or b""))
 
     with run_in_thread(judge):
-        yield found
+        yield marks
     assert unreadable == []
 
 
@@ -138,8 +138,10 @@ def keep_writing(flights: RelayedFlights) -> Iterator[None]:
     """Write with two producers whose transactions overlap."""
 
     def start(writer: str) -> KafkaNotedProducer:
-        own = {"transactional.id": f"{flights.topic}-{writer}", "linger.ms": 0}
-        return flights.start(writer, {**own, "topic.metadata.refresh.interval.ms": 200})
+        transactional_config = {"transactional.id": f"{flights.topic}-{writer}", "linger.ms": 0}
+        return flights.start(
+            writer, {**transactional_config, "topic.metadata.refresh.interval.ms": 200}
+        )
 
     def produce(producer: KafkaNotedProducer, time: int) -> None:
         for key in "abcdefgh":
@@ -202,10 +204,17 @@ def test_relay_continues_at_the_end_of_its_topic(flights: RelayedFlights) -> Non
     flights.wait_for_relay(flights.make_relay(), 4)
     settings = Topic(flights.broker.config, flights.noted).settings()
 
-    found = [(each.domain, each.mark.seq) for each in flights.list_relayed()]
-    assert sorted(found) == [("default", 1), ("default", 2), ("default", 3), ("ingestion", 1)]
-    keys = [each.key for each in flights.broker.records(flights.noted)]
-    assert keys == [domain.encode() for domain, _ in found]
+    domains_and_seqs = [
+        (relayed_mark.domain, relayed_mark.mark.seq) for relayed_mark in flights.list_relayed()
+    ]
+    assert sorted(domains_and_seqs) == [
+        ("default", 1),
+        ("default", 2),
+        ("default", 3),
+        ("ingestion", 1),
+    ]
+    keys = [record.key for record in flights.broker.records(flights.noted)]
+    assert keys == [domain.encode() for domain, _ in domains_and_seqs]
     assert (settings["cleanup.policy"], flights.broker.topics()[flights.noted]) == ("compact", 1)
 
 
@@ -222,9 +231,9 @@ def test_relay_names_a_mark_that_waits_long(
     flights.send((1, "a", NOON))
     flights.wait_for_relay(relay, 2)
 
-    (said,) = (each for each in caplog.messages if "waits:" in each)
-    assert "waits: partition 1 of" in said
-    assert "is readable to 0, and the cut has 1" in said
+    (warning,) = (message for message in caplog.messages if "waits:" in message)
+    assert "waits: partition 1 of" in warning
+    assert "is readable to 0, and the cut has 1" in warning
 
 
 def test_relay_names_a_foreign_transaction_in_its_topic(flights: RelayedFlights) -> None:
@@ -291,12 +300,12 @@ def test_relay_ends_if_it_can_no_longer_be_exact(flights: RelayedFlights, name: 
     """A running relay ends, and the next one does not start."""
     act, sentence = FAULTS_AND_ERRORS[name]
     flights.broker.create(flights.topic, 1)
-    relay, again = flights.make_relay(), flights.make_relay()
+    relay, second_relay = flights.make_relay(), flights.make_relay()
     act(flights, *flights.relay_marks(relay))
 
-    for each in (relay,) if name == "noted topic" else (relay, again):
+    for ended_relay in (relay,) if name == "noted topic" else (relay, second_relay):
         with pytest.raises(Rejected, match=sentence):
-            flights.wait_for_relay(each, 9)
+            flights.wait_for_relay(ended_relay, 9)
 
 
 @pytest.mark.parametrize("is_forged", [False, True], ids=["true", "forged"])

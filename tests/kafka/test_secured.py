@@ -17,24 +17,26 @@ pytestmark = pytest.mark.acceptance
 Config = dict[str, Any]
 
 
-def without(config: Config, *begun: str) -> Config:
+def without(config: Config, *prefixes: str) -> Config:
     """Return the configuration without settings of these prefixes."""
-    return {name: value for name, value in config.items() if not name.startswith(begun)}
+    return {name: value for name, value in config.items() if not name.startswith(prefixes)}
 
 
 def cases(
     broker: SecuredBroker, other_authority: Path
 ) -> Iterator[tuple[Config, type[NotedTimeError], str]]:
     """Yield configurations that cannot connect, with their errors."""
-    scram, mutual, at = broker.scram, broker.mutual, broker.scram["bootstrap.servers"]
-    silent = f"no Kafka broker answers at {at}"
-    login = f"Kafka at {at} refuses the login: SASL authentication error: Authentication failed "
+    scram, mutual, address = broker.scram, broker.mutual, broker.scram["bootstrap.servers"]
+    silent = f"no Kafka broker answers at {address}"
+    login = (
+        f"Kafka at {address} refuses the login: SASL authentication error: Authentication failed "
+    )
     yield scram | {"sasl.password": "guessed"}, Rejected, f"{login}during authentication due to "
     yield scram | {"sasl.mechanism": "PLAIN"}, Rejected, "SASL PLAIN mechanism handshake failed"
     yield (
         scram | {"ssl.ca.location": str(other_authority)},
         Rejected,
-        f"Kafka at {at} and this client do not agree on TLS: SSL handshake failed: ",
+        f"Kafka at {address} and this client do not agree on TLS: SSL handshake failed: ",
     )
     wants = f"{silent}: it hangs up; if the broker wants TLS, set security.protocol"
     yield without(scram, "security", "sasl", "ssl"), Unreachable, wants
@@ -55,19 +57,21 @@ def test_failed_connection_is_explained(secured: SecuredBroker, tmp_path: Path) 
 
     configs, errors, says = zip(*cases(secured, make_authority(tmp_path)), strict=True)
     with ThreadPoolExecutor(len(configs)) as pool:  # most of them wait
-        found = [*pool.map(fail, configs, errors)]
+        failures = [*pool.map(fail, configs, errors)]
 
-    for each, error, sentence in zip(found, errors, says, strict=True):
-        assert (type(each), sentence in str(each)) == (error, True), each
-        assert "in state" not in str(each)
-        assert "guessed" not in str(each)
+    for failure, error, sentence in zip(failures, errors, says, strict=True):
+        assert (type(failure), sentence in str(failure)) == (error, True), failure
+        assert "in state" not in str(failure)
+        assert "guessed" not in str(failure)
 
 
 def test_a_service_that_was_connected_tries_again(secured: SecuredBroker) -> None:
     """An operator may correct the password or the certificate."""
     topic = Topic(secured.scram, "flights")
     assert topic.look().partitions == {0, 1}
-    user, password = (secured.scram[f"sasl.{each}"] for each in ("username", "password"))
+    user, password = (
+        secured.scram[f"sasl.{field_name}"] for field_name in ("username", "password")
+    )
     topic.set_sasl_credentials(user, "old")
     topic._cluster.connect()
     with pytest.raises(Unreachable, match="refuses the login"):

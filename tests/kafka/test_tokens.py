@@ -75,11 +75,13 @@ def test_missing_function_is_explained(name: str) -> None:
 def test_all_clients_keep_the_token_settings() -> None:
     """They keep no settings of producers or consumers."""
     names = ("oauth_cb", "sasl.oauthbearer.config", "sasl.oauthbearer.token.endpoint.url")
-    others = ("https.ca.location", "client.dns.lookup", "broker.address.family")
-    kept: Config = dict.fromkeys((*names, *others, "enable.sasl.oauthbearer.unsecure.jwt"), "")
+    other_settings = ("https.ca.location", "client.dns.lookup", "broker.address.family")
+    kept_settings: Config = dict.fromkeys(
+        (*names, *other_settings, "enable.sasl.oauthbearer.unsecure.jwt"), ""
+    )
 
-    assert select_connection({**kept, "linger.ms": 5, "group.id": "own"}) == {
-        **kept,
+    assert select_connection({**kept_settings, "linger.ms": 5, "group.id": "own"}) == {
+        **kept_settings,
         "log_level": 2,
     }
 
@@ -102,8 +104,8 @@ def test_tokens_are_renewed_in_the_background(secured: SecuredBroker) -> None:
     topic = Topic({**secured.bearer, "oauth_cb": tokens}, "flights")
 
     assert topic.look().ends == {0: 1, 1: 0}
-    begun = tokens.calls
-    wait_until(lambda: tokens.calls > begun)
+    earlier_calls = tokens.calls
+    wait_until(lambda: tokens.calls > earlier_calls)
 
 
 @pytest.mark.acceptance
@@ -121,9 +123,15 @@ def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
 @pytest.mark.acceptance
 def test_a_client_id_with_a_secret_needs_no_function(secured: SecuredBroker) -> None:
     """The client calls the token server."""
-    asked = {"token.endpoint.url": secured.token_url, "client.id": USER, "client.secret": PASSWORD}
-    own = {f"sasl.oauthbearer.{name}": value for name, value in asked.items()}
-    topic = Topic({**secured.bearer, **own, "sasl.oauthbearer.method": "oidc"}, "flights")
+    token_settings = {
+        "token.endpoint.url": secured.token_url,
+        "client.id": USER,
+        "client.secret": PASSWORD,
+    }
+    login_settings = {f"sasl.oauthbearer.{name}": value for name, value in token_settings.items()}
+    topic = Topic(
+        {**secured.bearer, **login_settings, "sasl.oauthbearer.method": "oidc"}, "flights"
+    )
 
     assert topic.look().ends == {0: 1, 1: 0}
 
@@ -136,10 +144,10 @@ def test_refused_token_raises_at_once(secured: SecuredBroker) -> None:
         return make_token(USER, b"a key that the broker has not...."), time.time() + 3600
 
     says = 'refuses the login: SASL authentication error: {"status":"invalid_token"}'
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Rejected) as refusal:
         Topic({**secured.bearer, "oauth_cb": forge_token}, "flights").look(timeout_s=600)
 
-    assert says in str(refused.value)
+    assert says in str(refusal.value)
 
 
 def away(_: str) -> tuple[str, float]:
@@ -155,15 +163,15 @@ def test_clients_retry_while_no_token_is_available(caplog: pytest.LogCaptureFixt
     """The token server may be away for a moment; the log has the error at once."""
 
     def fail(oauth_cb: Callable[[str], object]) -> str:
-        with pytest.raises(Unreachable) as failed:
+        with pytest.raises(Unreachable) as error:
             Topic({"bootstrap.servers": "127.0.0.1:9", **BEARER, "oauth_cb": oauth_cb}, "flights")
-        return str(failed.value)
+        return str(error.value)
 
     with ThreadPoolExecutor() as pool:  # librdkafka waits for ten seconds
-        found = [*pool.map(fail, (away, unusable))]
+        failures = [*pool.map(fail, (away, unusable))]
 
-    said = "oauth_cb gave no token: "
-    is_away = f"{said}OSError('no server of tokens')"
-    assert found[0].startswith(is_away)
-    assert found[1].startswith(f"{said}it must return a token and its expiry")
-    assert {each.getMessage() for each in caplog.records} == {is_away}
+    phrase = "oauth_cb gave no token: "
+    is_away = f"{phrase}OSError('no server of tokens')"
+    assert failures[0].startswith(is_away)
+    assert failures[1].startswith(f"{phrase}it must return a token and its expiry")
+    assert {record.getMessage() for record in caplog.records} == {is_away}

@@ -22,11 +22,11 @@ def test_committed_ends_stop_at_an_open_transaction(flights: Flights) -> None:
     """They continue when it is ended, or when another producer takes its id over."""
     _hanging = begin_transaction(flights.broker, flights.topic, "a", partition=0)
     flights.send((0, "b", 1000))
-    seen = flights.look().ends, flights.look(committed=True).ends
-    again = Producer({**flights.broker.config, **flights.transactional_config})
-    again.init_transactions(60)  # which aborts what its former self began
+    end_pairs = flights.look().ends, flights.look(committed=True).ends
+    second_producer = Producer({**flights.broker.config, **flights.transactional_config})
+    second_producer.init_transactions(60)  # which aborts what its former self began
 
-    assert seen == ({0: 2, 1: 0}, {0: 0, 1: 0})
+    assert end_pairs == ({0: 2, 1: 0}, {0: 0, 1: 0})
     wait_until(lambda: flights.look(committed=True).ends[0] == 3)  # with the marker
 
 
@@ -58,9 +58,9 @@ def open_topic(node: int, broker: Broker, name: str) -> Topic:
     """Return a topic whose client takes that node for the controller; KRaft names any."""
     looking = iter(lambda: Topic(broker.config, name), None)
     return next(
-        each
-        for each in looking
-        if each._cluster.admin.list_topics(timeout=PATIENCE_S).controller_id == node
+        topic
+        for topic in looking
+        if topic._cluster.admin.list_topics(timeout=PATIENCE_S).controller_id == node
     )
 
 

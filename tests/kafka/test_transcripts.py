@@ -49,8 +49,8 @@ class KafkaSession(Session):
 
     def perform(self, act: str) -> None:
         """Perform an act of a paragraph, and compare its output."""
-        filled = re.sub(r"@(\d\d:[\d:.]+)", lambda found: str(read_time(found[1])), act)
-        verb, *words = filled.replace("$BROKER", self.broker.address).split(" ", 1)
+        filled_act = re.sub(r"@(\d\d:[\d:.]+)", lambda match: str(read_time(match[1])), act)
+        verb, *words = filled_act.replace("$BROKER", self.broker.address).split(" ", 1)
         if verb in KAFKA_VERBS:
             getattr(self, f"_{verb}")(*words[0].split(" ", KAFKA_VERBS[verb] - 1))
         else:
@@ -81,15 +81,17 @@ class KafkaSession(Session):
         self.broker.commit(group, name, _read_offsets(offsets))
 
     def _share(self, group: str, name: str, records: str) -> None:
-        broker, whole = self.broker, AlterConfigOpType.SET
-        entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=whole)
+        broker, set_operation = self.broker, AlterConfigOpType.SET
+        entry = ConfigEntry(
+            "share.auto.offset.reset", "earliest", incremental_operation=set_operation
+        )
         settings = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
         broker.change(lambda admin: admin.incremental_alter_configs([settings]))
-        read, config = 0, {**broker.config, "group.id": group, "log_level": FATAL_ONLY}
+        read_count, config = 0, {**broker.config, "group.id": group, "log_level": FATAL_ONLY}
         with ShareConsumer(config) as consumer:
             consumer.subscribe([name])
-            while read < int(records):
-                read += sum(message.error() is None for message in consumer.poll(PATIENCE_S))
+            while read_count < int(records):
+                read_count += sum(message.error() is None for message in consumer.poll(PATIENCE_S))
                 consumer.commit_sync()
 
     def _hide(self, kind: str, name: str) -> None:
@@ -101,8 +103,8 @@ class KafkaSession(Session):
         self.served.post(name, note | {"log": log})
 
 
-def _read_offsets(written: str) -> dict[int, int]:
-    return {int(partition): offset for partition, offset in json.loads(written).items()}
+def _read_offsets(json_text: str) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in json.loads(json_text).items()}
 
 
 def play_session(

@@ -19,35 +19,35 @@ TEN, MINUTE, ROWS = 1_357_034_400_000, 60_000, 60
 def write_program(flights: Flights, out: str, directory: Path) -> Path:
     """Write the program of the page for two topics of the test."""
     page = list_examples(read_page("docs/guides/kafka-producers.md"))
-    (block,) = (each for each in page if "cat > clean.py" in each.program)
-    topic, here = flights.topic, {"127.0.0.1:9092": flights.broker.address}
+    (block,) = (page_block for page_block in page if "cat > clean.py" in page_block.program)
+    topic, places = flights.topic, {"127.0.0.1:9092": flights.broker.address}
     names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{out}"', '"clean"': f'"{topic}"'}
     quick = {'"enable.auto.commit"': '"session.timeout.ms": 2000, "enable.auto.commit"'}
-    Runner(directory, flights.served.url, {**here, **names, **quick}).run(block)
+    Runner(directory, flights.served.url, {**places, **names, **quick}).run(block)
     return directory / "clean.py"
 
 
 def test_killed_transform_loop_writes_each_record_once(flights: Flights, tmp_path: Path) -> None:
     """No record is below a note of the killed program."""
-    written = Flights(flights.broker, flights.served, f"{flights.topic}-out")
-    written.broker.create(written.topic, 2, {"retention.ms": -1})
-    written.served.make(written.topic)
-    program = write_program(flights, written.topic, tmp_path)
+    written_flights = Flights(flights.broker, flights.served, f"{flights.topic}-out")
+    written_flights.broker.create(written_flights.topic, 2, {"retention.ms": -1})
+    written_flights.served.make(written_flights.topic)
+    program = write_program(flights, written_flights.topic, tmp_path)
     airline = flights.start("airline")
 
     def run_program() -> Daemon:
         return Daemon([sys.executable, str(program)], tmp_path / "log", environment())
 
     with run_program() as killed:
-        for at in range(TEN, TEN + ROWS * MINUTE, MINUTE):
-            airline.produce(value=f"row {at}", event_time=at)
-            airline.note_time(at + 1)
+        for time in range(TEN, TEN + ROWS * MINUTE, MINUTE):
+            airline.produce(value=f"row {time}", event_time=time)
+            airline.note_time(time + 1)
         airline.flush(60)
-        wait_until(written.list_records)
+        wait_until(written_flights.list_records)
         killed.kill()
     with run_program():
-        wait_until(lambda: at + 1 in [mark["lower"] for mark in written.list_marks()])
+        wait_until(lambda: time + 1 in [mark["lower"] for mark in written_flights.list_marks()])
 
-    values = sorted((value or b"").decode() for value in written.list_values())
+    values = sorted((value or b"").decode() for value in written_flights.list_values())
     assert values == [f"ROW {TEN + n * MINUTE}" for n in range(ROWS)]
-    assert written.check_marks() == ROWS
+    assert written_flights.check_marks() == ROWS

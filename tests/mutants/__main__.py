@@ -86,8 +86,8 @@ class Mutants:
 
     def results(self) -> dict[str, str]:
         """Return what became of each mutant."""
-        done = self._ask("results", "--all", "true")
-        return dict(RESULT.findall(done))
+        output = self._ask("results", "--all", "true")
+        return dict(RESULT.findall(output))
 
     def show(self, name: str) -> str:
         """Return a mutant as a difference."""
@@ -111,22 +111,25 @@ class Mutants:
 def count(results: Iterable[str]) -> tuple[int, int]:
     """Return how many mutants were found, of how many that were tried."""
     counts = Counter(results)
-    tried = counts.total() - counts["not checked"]
-    return counts["killed"], tried
+    tried_count = counts.total() - counts["not checked"]
+    return counts["killed"], tried_count
 
 
 def describe(mutants: Mutants, names: Sequence[str], aim: float, *, is_full: bool) -> bool:
     """Print the mutants that were not found; returns whether more were found than the aim."""
     results = mutants.results()
-    chosen = {each: results[each] for each in names or results}
-    found, tried = count(chosen.values())
-    say(f"{mutants.home.name}: {found} of {tried} found ({found / max(tried, 1):.1%})")
-    for each, result in sorted(chosen.items()):
+    chosen_results = {mutant: results[mutant] for mutant in names or results}
+    found_count, tried_count = count(chosen_results.values())
+    say(
+        f"{mutants.home.name}: {found_count} of {tried_count} found "
+        f"({found_count / max(tried_count, 1):.1%})"
+    )
+    for mutant, result in sorted(chosen_results.items()):
         if result not in {"killed", "not checked"}:
-            say(f"  {result}: {each}")
+            say(f"  {result}: {mutant}")
             if is_full:
-                say(mutants.show(each))
-    return found >= aim * tried
+                say(mutants.show(mutant))
+    return found_count >= aim * tried_count
 
 
 def main(arguments: list[str]) -> int:
@@ -137,22 +140,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="the number of mutants to try")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--full", action="store_true", help="show the difference of each survivor")
-    given = parser.parse_args(arguments)
-    if unknown := set(given.rooms) - ROOMS.keys():
+    options = parser.parse_args(arguments)
+    if unknown := set(options.rooms) - ROOMS.keys():
         parser.error(f"there is no room {', '.join(sorted(unknown))}; choose of {', '.join(ROOMS)}")
     are_found = True
-    for name in given.rooms or ROOMS:
+    for name in options.rooms or ROOMS:
         mutants = Mutants(name, ROOMS[name])
         mutants.copy()
         names: list[str] = []
-        if given.sample or given.module:
-            modules = tuple(each.removesuffix(".py").replace("/", ".") for each in given.module)
-            names = [each for each in mutants.names() if each.startswith(modules or "")]
-            if given.sample:
-                names = Random(given.seed).sample(names, min(given.sample, len(names)))
+        if options.sample or options.module:
+            modules = tuple(
+                module.removesuffix(".py").replace("/", ".") for module in options.module
+            )
+            names = [mutant for mutant in mutants.names() if mutant.startswith(modules or "")]
+            if options.sample:
+                names = Random(options.seed).sample(names, min(options.sample, len(names)))
         say(f"{name}: trying {len(names) or 'all'} mutants, with progress in {mutants.home}/log")
         mutants.run(names)
-        are_found &= describe(mutants, names, ROOMS[name].aim, is_full=given.full)
+        are_found &= describe(mutants, names, ROOMS[name].aim, is_full=options.full)
     return 0 if are_found else 1
 
 

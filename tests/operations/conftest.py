@@ -22,5 +22,5 @@ def scrape(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def client() -> Iterator[httpx.Client]:
     """A client that trusts the certificate."""
     tls = ssl.create_default_context(cafile=CERTIFICATE / "certificate.pem")
-    with httpx.Client(verify=tls, timeout=PATIENCE_S, trust_env=False) as opened:
-        yield opened
+    with httpx.Client(verify=tls, timeout=PATIENCE_S, trust_env=False) as opened_client:
+        yield opened_client

@@ -38,9 +38,9 @@ def find_metrics(text: str) -> set[str]:
 
 def find_labels(query: str) -> set[str]:
     """Return the labels by which a query selects, groups or matches, but not a scrape's own."""
-    grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", query)
-    selected = re.findall(r"[{,]\s*(\w+)\s*(?:=~|!~|!=|=)", query)
-    return {*re.findall(r"\w+", " ".join(grouped)), *selected} - SCRAPE_LABELS
+    grouped_labels = re.findall(r"\b(?:by|on) \(([^)]*)\)", query)
+    selected_labels = re.findall(r"[{,]\s*(\w+)\s*(?:=~|!~|!=|=)", query)
+    return {*re.findall(r"\w+", " ".join(grouped_labels)), *selected_labels} - SCRAPE_LABELS
 
 
 def find_template_labels(text: str) -> set[str]:

@@ -46,15 +46,15 @@ class Proxy(Daemon):
         self.port = free_port()
         program, config = shutil.which(name), directory / "config"
         assert program
-        written = (ROOT / "deploy" / "proxies" / CONFIGURED[name]).read_text()
-        written = self._here(written, controllers)
+        text = (ROOT / "deploy" / "proxies" / CONFIGURED[name]).read_text()
+        text = self._here(text, controllers)
         if name == "nginx":
-            written = NGINX.format(written)
+            text = NGINX.format(text)
             command = [program, "-p", str(directory), "-c", str(config)]
         else:
-            written = CADDY.sub(OF_CADDY.format(directory), written)
+            text = CADDY.sub(OF_CADDY.format(directory), text)
             command = [program, "run", "--config", str(config), "--adapter", "caddyfile"]
-        config.write_text(written)
+        config.write_text(text)
         super().__init__(command, directory / "log", {"HOME": str(directory)})
 
     def _here(self, config: str, controllers: tuple[int, ...]) -> str:

@@ -28,11 +28,11 @@ SECTION = read_section("docs/guides/operations.md", "Backup and restore")
 def run(script: str, directory: Path, **variables: str) -> str:
     """Run a script until a command fails, and return its output."""
     words, env = ("sh", "-euc", script), os.environ | variables
-    done = subprocess.run(
+    process = subprocess.run(
         words, cwd=directory, env=env, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def read_sqlite_script(directory: Path) -> str:
@@ -52,13 +52,13 @@ def test_sqlite_backup_replaces_the_previous_one(database_template: Path, tmp_pa
     (tmp_path / "backup").mkdir()
     (tmp_path / "backup" / "new.db").touch()
     with closing(SqliteStore(shutil.copy(database_template, tmp_path / "noted-time.db"))) as store:
-        said = [run(script, tmp_path)]
+        outputs = [run(script, tmp_path)]
         store.commit(build_changes(upto=2))
-        said.append(run(script, tmp_path))
+        outputs.append(run(script, tmp_path))
 
-    with closing(SqliteStore(tmp_path / "backup" / "noted-time.db")) as restored:
-        found = restored.streams(), read_seqs(restored)
-    assert (said, found) == (["ok\n"] * 2, ([stream()], [1, 2]))
+    with closing(SqliteStore(tmp_path / "backup" / "noted-time.db")) as restored_store:
+        streams_and_seqs = restored_store.streams(), read_seqs(restored_store)
+    assert (outputs, streams_and_seqs) == (["ok\n"] * 2, ([stream()], [1, 2]))
 
 
 LAST_BACKUP = b"of the night before"
@@ -105,9 +105,9 @@ def test_kubernetes_backup_of_nothing_keeps_the_last(
     prepare_backup(tmp_path, source)
     pod = read_jobs()[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (program,) = pod["containers"][0]["args"]
-    here = program.replace("/data", str(tmp_path)).replace("/backup", f"{tmp_path}/backup")
+    local_program = program.replace("/data", str(tmp_path)).replace("/backup", f"{tmp_path}/backup")
     with pytest.raises(AssertionError, match=f"noted-time.db was not backed up: {says}"):
-        run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=here)
+        run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=local_program)
 
     assert (tmp_path / "backup" / "noted-time.db").read_bytes() == LAST_BACKUP
 
@@ -149,24 +149,24 @@ def test_postgres_url_with_own_authority_is_backed_up(tmp_path: Path) -> None:
             tmp_path,
             U=url,
         )
-        with closing(PostgresStore(other)) as restored:
-            found = restored.streams(), read_seqs(restored)
+        with closing(PostgresStore(other)) as restored_store:
+            streams_and_seqs = restored_store.streams(), read_seqs(restored_store)
 
-    assert (is_secure, found) == ("t\n", ([stream()], [1, 2]))
+    assert (is_secure, streams_and_seqs) == ("t\n", ([stream()], [1, 2]))
 
 
 def test_kubernetes_backup_is_made_and_restored(database_template: Path, tmp_path: Path) -> None:
     """The programs are those of the page; the broken database is kept."""
     job, other, _ = read_jobs()
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    backup, restore = (each["args"][0] for each in (pod["containers"][0], other))
+    backup, restore = (container["args"][0] for container in (pod["containers"][0], other))
     data = tmp_path / "data"
-    for each in (data, tmp_path / "backup"):
-        each.mkdir()
+    for directory in (data, tmp_path / "backup"):
+        directory.mkdir()
 
     def run_python(program: str) -> None:
-        here = program.replace("/data", str(data)).replace("/backup", f"{tmp_path}/backup")
-        run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=here)
+        local_program = program.replace("/data", str(data)).replace("/backup", f"{tmp_path}/backup")
+        run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=local_program)
 
     with closing(SqliteStore(shutil.copy(database_template, data / "noted-time.db"))) as store:
         for batch in (build_changes(upto=2), ChangeSet(mark(3))):
@@ -175,5 +175,8 @@ def test_kubernetes_backup_is_made_and_restored(database_template: Path, tmp_pat
         store.commit(ChangeSet(mark(4)))
     run_python(restore)
 
-    with closing(SqliteStore(data / "noted-time.db")) as restored:
-        assert (read_seqs(restored), (data / "lost-noted-time.db").exists()) == ([1, 2, 3], True)
+    with closing(SqliteStore(data / "noted-time.db")) as restored_store:
+        assert (read_seqs(restored_store), (data / "lost-noted-time.db").exists()) == (
+            [1, 2, 3],
+            True,
+        )

@@ -40,8 +40,10 @@ def test_every_query_names_a_metric() -> None:
 
 def test_exposed_metrics_are_those_of_the_page(scrape: str) -> None:
     """Metrics of the process are read from /proc, and exist on Linux only."""
-    explained = list_rows("Metrics").keys()
-    available = {e for e in explained if sys.platform == "linux" or not e.startswith("process_")}
+    explained_names = list_rows("Metrics").keys()
+    available = {
+        e for e in explained_names if sys.platform == "linux" or not e.startswith("process_")
+    }
 
     assert available == families(scrape).keys()
 
@@ -55,21 +57,23 @@ def test_metrics_are_explained_by_their_help(scrape: str) -> None:
 
 
 def test_metrics_have_the_labels_of_the_page(scrape: str) -> None:
-    shown = labels(scrape)
+    shown_labels = labels(scrape)
 
-    assert {name: list_rows("Metrics")[name] for name in shown} == shown
+    assert {name: list_rows("Metrics")[name] for name in shown_labels} == shown_labels
 
 
 def test_every_label_is_on_the_metrics_of_its_query() -> None:
     """A query by a label of an older release would give no result."""
-    explained = list_rows("Metrics")
+    explained_labels = list_rows("Metrics")
     used = [(query, find_labels(query)) for query in QUERIES]
     used += [(e["expr"], find_template_labels(e["annotations"]["summary"])) for e in RULES]
     used += [(e["expr"], find_template_labels(e["legendFormat"])) for e in TARGETS]
     unknown = [
         (query, label)
-        for query, found in used
-        for label in found.difference(*(explained.get(name, ()) for name in find_metrics(query)))
+        for query, labels_of_query in used
+        for label in labels_of_query.difference(
+            *(explained_labels.get(name, ()) for name in find_metrics(query))
+        )
     ]
 
     assert unknown == []
@@ -135,7 +139,7 @@ def test_dashboard_panels_have_unique_ids_and_places() -> None:
         len(set(cells)),
         max(x for x, _ in cells),
         {target["datasource"]["uid"] for target in TARGETS},
-        [each["name"] for each in BOARD["templating"]["list"]],
+        [variable["name"] for variable in BOARD["templating"]["list"]],
     ) == (len(panels), len(cells), 23, {"${datasource}"}, ["datasource", "job", "stream"])
 
 
@@ -149,19 +153,19 @@ class Collector(Loopback):
         super().__init__(self._keep)
         self._requests: list[ExportTraceServiceRequest] = []
 
-    def _keep(self, asked: BaseHTTPRequestHandler) -> None:
-        body = asked.rfile.read(int(asked.headers["Content-Length"]))
-        if asked.headers.get("Content-Encoding") == "gzip":
+    def _keep(self, request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers["Content-Length"]))
+        if request.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        if asked.path == "/v1/traces":
+        if request.path == "/v1/traces":
             self._requests.append(ExportTraceServiceRequest.FromString(body))
-        give(asked, 200, b"", {})
+        give(request, 200, b"", {})
 
     def spans(self) -> dict[str, dict[str, Any]]:
         """Return the attributes of a span of each name, by service and name."""
         return {
             f"{service.value.string_value}: {span.name}": {
-                each.key: each.value.int_value for each in span.attributes
+                attribute.key: attribute.value.int_value for attribute in span.attributes
             }
             for request in self._requests
             for resource in request.resource_spans
@@ -183,9 +187,9 @@ def test_calls_and_commits_are_traced(tmp_path: Path) -> None:
         process.get("s/marks")
         status, _ = process.stop()
 
-    traced = collector.spans()
-    assert (status, traced["noted-time: commit"]["noted_time.members"]) == (0, 2)
-    assert "noted-time: GET /v1/streams/{stream}/marks" in traced
+    spans_by_name = collector.spans()
+    assert (status, spans_by_name["noted-time: commit"]["noted_time.members"]) == (0, 2)
+    assert "noted-time: GET /v1/streams/{stream}/marks" in spans_by_name
 
 
 def test_controller_runs_without_its_trace_collector(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ MIB = 1024 * 1024
 @pytest.fixture(scope="module", params=PACKAGES)
 def name(request: pytest.FixtureRequest) -> str:
     """Each proxy that is installed."""
-    wanted: str = request.param
-    if shutil.which(wanted) is None:
-        pytest.skip(f"no {wanted}: apt install {PACKAGES[wanted]}")
-    return wanted
+    tool: str = request.param
+    if shutil.which(tool) is None:
+        pytest.skip(f"no {tool}: apt install {PACKAGES[tool]}")
+    return tool
 
 
 @pytest.fixture(scope="module")
@@ -69,25 +69,29 @@ OWNER = "http://controller-2.example:7464"
 REQUEST_ID = "00f1e2d3c4b5a697"
 
 
-def name_owner(asked: BaseHTTPRequestHandler) -> None:
+def name_owner(request: BaseHTTPRequestHandler) -> None:
     """Name another controller as the stream's owner, and return the headers that came."""
-    came = {f"x-{name}": asked.headers[name] for name in ("host", "authorization")}
-    came[REQUEST_HEADER] = asked.headers[REQUEST_HEADER]
-    give(asked, 200, b"", {OWNER_HEADER: OWNER, **came})
+    came = {f"x-{name}": request.headers[name] for name in ("host", "authorization")}
+    came[REQUEST_HEADER] = request.headers[REQUEST_HEADER]
+    give(request, 200, b"", {OWNER_HEADER: OWNER, **came})
 
 
 def test_headers_pass_in_both_directions(
     client: httpx.Client, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The request has the token, the host name and its id; the answer has the owner and the id."""
-    sent = {"Authorization": "Bearer nt_1", "Noted-Request": REQUEST_ID}
+    sent_headers = {"Authorization": "Bearer nt_1", "Noted-Request": REQUEST_ID}
     with Loopback(name_owner) as controller:
         port = int(controller.url.rpartition(":")[2])
         with Proxy(name, tmp_path_factory.mktemp(name), port, port) as proxy:
-            answer = client.get(proxy.ready().url, headers=sent)
+            answer = client.get(proxy.ready().url, headers=sent_headers)
 
-    seen = answer.headers[OWNER_HEADER], answer.headers["x-authorization"], answer.headers["x-host"]
-    assert seen == (OWNER, "Bearer nt_1", f"localhost:{proxy.port}")
+    passed_headers = (
+        answer.headers[OWNER_HEADER],
+        answer.headers["x-authorization"],
+        answer.headers["x-host"],
+    )
+    assert passed_headers == (OWNER, "Bearer nt_1", f"localhost:{proxy.port}")
     assert answer.headers[REQUEST_HEADER] == REQUEST_ID
 
 

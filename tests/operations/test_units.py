@@ -29,19 +29,21 @@ needs_systemd = pytest.mark.skipif(
 
 def analyze(*words: str) -> tuple[int, str]:
     """Return the exit status and the output of `systemd-analyze`."""
-    done = subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    process = subprocess.run(
+        ["systemd-analyze", *words], capture_output=True, text=True, check=False
+    )
+    return process.returncode, process.stdout + process.stderr
 
 
 @needs_systemd
 @pytest.mark.parametrize("name", NAMES)
 def test_systemd_unit_exposure_is_low(name: str) -> None:
     """Systemd counts at most 2.0 of 10."""
-    status, told = analyze(
+    status, output = analyze(
         "security", "--offline=true", f"--threshold={WORST}", "--no-pager", str(UNITS / name)
     )
 
-    assert status == 0, told[-2000:]
+    assert status == 0, output[-2000:]
 
 
 @needs_systemd
@@ -66,9 +68,9 @@ def test_unit_starts_an_existing_command(name: str) -> None:
     program, *words = unit["Service"]["ExecStart"].split()
     command = [word for word in words if word[0] not in "$%"]
 
-    shown = CliRunner().invoke(app, [*command, "--help"])
+    result = CliRunner().invoke(app, [*command, "--help"])
 
-    assert (Path(program).name, shown.exit_code) == ("noted-time", 0)
+    assert (Path(program).name, result.exit_code) == ("noted-time", 0)
     assert unit["Service"]["EnvironmentFile"].replace("%i", "flights") in PAGE.read_text()
 
 

@@ -22,7 +22,7 @@ def distributions(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> list
 @pytest.fixture(scope="session")
 def wheel(distributions: list[Path]) -> Path:
     """Return the wheel."""
-    return next(each for each in distributions if each.suffix == ".whl")
+    return next(distribution for distribution in distributions if distribution.suffix == ".whl")
 
 
 @pytest.fixture(scope="session")

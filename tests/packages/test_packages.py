@@ -23,7 +23,11 @@ CODE = {*PACKAGES, "migrations"}
 def read_metadata(wheel: Path) -> Message:
     """Return the metadata and, as its payload, the description."""
     with ZipFile(wheel) as files:
-        name = next(each for each in files.namelist() if each.endswith(".dist-info/METADATA"))
+        name = next(
+            name_in_wheel
+            for name_in_wheel in files.namelist()
+            if name_in_wheel.endswith(".dist-info/METADATA")
+        )
         return message_from_bytes(files.read(name))
 
 
@@ -32,7 +36,7 @@ def list_product_files() -> set[str]:
     words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     files = map(Path, building.run_program(words).splitlines())
     return {
-        each.as_posix() for each in files if each.parts[0] in CODE and "tests" not in each.parts
+        file.as_posix() for file in files if file.parts[0] in CODE and "tests" not in file.parts
     }
 
 
@@ -40,7 +44,7 @@ def test_index_accepts_metadata_and_description(tools: Path, distributions: list
     """The README renders. A warning is a fault."""
     building.check(tools, distributions)
 
-    assert [each.suffix for each in distributions] == [".whl", ".gz"]
+    assert [distribution.suffix for distribution in distributions] == [".whl", ".gz"]
 
 
 def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
@@ -48,21 +52,30 @@ def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
 
     It has no tests, examples or pages.
     """
-    own = {"METADATA", "WHEEL", "entry_points.txt", "RECORD", "licenses/LICENSE", "licenses/NOTICE"}
+    own_names = {
+        "METADATA",
+        "WHEEL",
+        "entry_points.txt",
+        "RECORD",
+        "licenses/LICENSE",
+        "licenses/NOTICE",
+    }
     information = f"noted_time-{building.metadata()['version']}.dist-info"
     with ZipFile(wheel) as files:
         names = set(files.namelist())
 
     product = {re.sub("^migrations/", "controller/migrations/", f) for f in list_product_files()}
-    assert names == product | {f"{information}/{each}" for each in own}
+    assert names == product | {f"{information}/{name}" for name in own_names}
 
 
 def test_sdist_has_what_the_wheel_is_built_from(distributions: list[Path]) -> None:
-    sdist = next(each for each in distributions if each.name.endswith(".tar.gz"))
+    sdist = next(
+        distribution for distribution in distributions if distribution.name.endswith(".tar.gz")
+    )
     texts = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml"}
     texts |= {"PKG-INFO", ".gitignore"}
     with tarfile.open(sdist) as files:
-        names = {each.name.partition("/")[2] for each in files if each.isfile()}
+        names = {file.name.partition("/")[2] for file in files if file.isfile()}
 
     assert names == list_product_files() | texts
 
@@ -106,10 +119,10 @@ def test_interceptor_has_the_layout_of_maven(artifacts: Path) -> None:
     """The jar, its sources and pages and the POM have names by its coordinates, and checksums."""
     stem = f"noted-time-interceptor-{artifacts.name}"
     files = [f"{stem}{end}" for end in ("-javadoc.jar", "-sources.jar", ".jar", ".pom")]
-    expected = {*files, *(f"{file}.{each}" for file in files for each in maven.CHECKSUMS)}
+    expected = {*files, *(f"{file}.{checksum}" for file in files for checksum in maven.CHECKSUMS)}
     jar = artifacts / f"{stem}.jar"
 
-    assert {each.name for each in artifacts.iterdir()} == expected
+    assert {artifact.name for artifact in artifacts.iterdir()} == expected
     checksum = (artifacts / f"{stem}.jar.sha1").read_text()
     assert checksum == sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
 

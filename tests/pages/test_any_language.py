@@ -94,15 +94,15 @@ def test_the_example_in_typescript_runs(controller: ServeProcess, tmp_path: Path
 
 def find_tool(name: str) -> str:
     """Return the path of a program. The test is skipped without it."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return path
 
 
 def example_in(language: str) -> str:
     """Return the only block of a language."""
-    ((_, text),) = (each for each in BLOCK.findall(read_page(PAGE)) if each[0] == language)
+    ((_, text),) = (block for block in BLOCK.findall(read_page(PAGE)) if block[0] == language)
     return str(text)
 
 

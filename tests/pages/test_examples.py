@@ -55,8 +55,8 @@ class Scripts:
     def command(self, name: str) -> str:
         """Copy a script, with the jars that the tests have, and return how it is run."""
         text = (ROOT / "examples" / name).read_text()
-        for printed, here in JARS.items():
-            text = text.replace(printed, here)
+        for page_text, local_text in JARS.items():
+            text = text.replace(page_text, local_text)
         (self.runner.directory / name).write_text(text)
         return f"{'sh' if name.endswith('.sh') else 'python'} {name}"
 
@@ -70,9 +70,9 @@ class Scripts:
         command = [sys.executable, name, *words]
         directory, env = self.runner.directory, self.runner.environment
         with subprocess.Popen(command, cwd=directory, env=env) as running:
-            printed = self.runner.run(waiting)
+            output = self.runner.run(waiting)
             running.send_signal(signal.SIGINT)
-        return printed, running.returncode
+        return output, running.returncode
 
     def uses(self, broker: Broker, topic: str) -> None:
         """Have the scripts use a broker, which gets the topic."""
@@ -91,10 +91,10 @@ def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None
 
 def test_every_script_is_known_here() -> None:
     """Every script is run. Pages read the files of shops and the flights."""
-    tracked = subprocess.check_output(["git", "ls-files", "examples"], cwd=ROOT, text=True)
-    found = {path for path in map(Path, tracked.split()) if path.parent.name != "shops"}
+    tracked_text = subprocess.check_output(["git", "ls-files", "examples"], cwd=ROOT, text=True)
+    paths = {path for path in map(Path, tracked_text.split()) if path.parent.name != "shops"}
 
-    assert found == {Path("examples", each) for each in (*SCRIPTS, "flights.parquet")}
+    assert paths == {Path("examples", name) for name in (*SCRIPTS, "flights.parquet")}
 
 
 @pytest.mark.parametrize(
@@ -106,30 +106,33 @@ def test_script_without_a_controller_fails_in_one_sentence(tmp_path: Path, name:
 
     run = run_python(ROOT / "examples" / name, cwd=tmp_path, NOTED_TIME_URL=url)
 
-    what, remedy = f"no answer from {url}: ", "run noted-time serve, or set NOTED_TIME_URL"
-    assert run.stderr == f"{what}[Errno 111] Connection refused; {remedy}\n"
+    beginning, remedy = f"no answer from {url}: ", "run noted-time serve, or set NOTED_TIME_URL"
+    assert run.stderr == f"{beginning}[Errno 111] Connection refused; {remedy}\n"
     assert run.returncode == 1
 
 
 @pytest.mark.spark
 def test_time_is_noted_and_counted_over_files(examples: Scripts) -> None:
     """The hour of both shops comes out."""
-    noted, counted = examples.run("note_time.py", "count_files.py")
+    noted_output, counted_output = examples.run("note_time.py", "count_files.py")
 
-    assert [line.split()[0] for line in noted.splitlines()] == ["berlin", "lima"]
-    assert [counted.count(f"{COMPLETE_HOUR}|{shop}") for shop in ("berlin", "lima")] == [1, 1]
+    assert [line.split()[0] for line in noted_output.splitlines()] == ["berlin", "lima"]
+    assert [counted_output.count(f"{COMPLETE_HOUR}|{shop}") for shop in ("berlin", "lima")] == [
+        1,
+        1,
+    ]
 
 
 @pytest.mark.spark
 def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Scripts, broker: Broker) -> None:
     """The departure before ten is in the one hour, in the stream and in the batch."""
     examples.uses(broker, "flights")
-    *_, counted, read = examples.run(
+    *_, counted_output, read_output = examples.run(
         "produce_to_kafka.py", "count_topic.py", "read_complete_hour.py"
     )
 
-    assert counted.count(f"{COMPLETE_HOUR}|EWR") == 1
-    assert read == "1\n"
+    assert counted_output.count(f"{COMPLETE_HOUR}|EWR") == 1
+    assert read_output == "1\n"
 
 
 @pytest.mark.spark
@@ -147,9 +150,9 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Scripts, broker: B
     """The slower of two partitions counts, five minutes back."""
     examples.uses(broker, "arrivals")
     broker.send("arrivals", [(0, "EWR", TEN + 3_600_000), (1, "JFK", TEN + 300_000)])
-    printed, status = examples.run_until("arrivals", "observe_topic.py", "arrivals")
+    output, status = examples.run_until("arrivals", "observe_topic.py", "arrivals")
 
-    assert "arrivals is complete to 2013-01-01T10:00:00Z" in printed
+    assert "arrivals is complete to 2013-01-01T10:00:00Z" in output
     assert status == 0
 
 
@@ -167,11 +170,11 @@ def test_table_notes_times_of_committed_rows(examples: Scripts, server: Server) 
         time.sleep(0.01)
         other.execute("INSERT INTO orders DEFAULT VALUES")
         other.commit()
-        ((seen,),) = server.execute("SELECT max(updated_at) FROM orders", url)
+        ((newest_time,),) = server.execute("SELECT max(updated_at) FROM orders", url)
         ((bound,),) = server.execute(oldest, url)
         job.commit()
-        ((missed,),) = server.execute("SELECT min(updated_at) FROM orders", url)
-    printed, status = examples.run_until("orders", "note_table.py")
+        ((missed_time,),) = server.execute("SELECT min(updated_at) FROM orders", url)
+    output, status = examples.run_until("orders", "note_table.py")
 
-    assert bound < missed < seen
-    assert ("orders is complete to 2013-01-01T10:00:00Z" in printed, status) == (True, 0)
+    assert bound < missed_time < newest_time
+    assert ("orders is complete to 2013-01-01T10:00:00Z" in output, status) == (True, 0)

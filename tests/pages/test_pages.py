@@ -58,8 +58,8 @@ def test_page_runs_with_a_controller_alone(page: str, tmp_path: Path) -> None:
 def test_pages_run_with_their_topics(pages: str, broker: Broker, tmp_path: Path) -> None:
     for topic in WITH_TOPICS[pages]:
         broker.create(topic)
-        if (noted := name_noted_topic(topic)) in broker.topics():
-            broker.delete(noted)  # of another test
+        if (noted_topic := name_noted_topic(topic)) in broker.topics():
+            broker.delete(noted_topic)  # of another test
     run_pages(tmp_path, on_kafka(broker), *pages.split())
 
 
@@ -88,16 +88,16 @@ def test_costs_in_the_readme_are_right(broker: Broker, tmp_path: Path) -> None:
 def test_secured_brokers_run_as_printed(tmp_path: Path) -> None:
     """A producer and Spark with a password, an observer with a certificate, all over TLS."""
     with (
-        SecuredBroker(tmp_path / "secured") as secured,
+        SecuredBroker(tmp_path / "secured") as secured_broker,
         ServeProcess(tmp_path).ready() as controller,
     ):
         for name in ("ssl.ca.location", "ssl.certificate.location"):
-            shutil.copy(secured.mutual[name], tmp_path)
-        secured.create("flights")
+            shutil.copy(secured_broker.mutual[name], tmp_path)
+        secured_broker.create("flights")
         elsewhere = {
-            "127.0.0.1:9093": secured.scram["bootstrap.servers"],
-            "127.0.0.1:9094": secured.mutual["bootstrap.servers"],
-            "http://127.0.0.1:9095/token": secured.token_url,
+            "127.0.0.1:9093": secured_broker.scram["bootstrap.servers"],
+            "127.0.0.1:9094": secured_broker.mutual["bootstrap.servers"],
+            "http://127.0.0.1:9095/token": secured_broker.token_url,
             **JARS,
         }
         controller.create("flights")
@@ -129,9 +129,9 @@ def on_kafka(broker: Broker) -> dict[str, str]:
     return {"127.0.0.1:9092": broker.address, **JARS}
 
 
-def list_hours(printed: str) -> list[list[str]]:
+def list_hours(output: str) -> list[list[str]]:
     """Return the rows of a table of Spark's that count something in a window."""
-    rows = [line.strip("|").split("|") for line in printed.splitlines() if line.startswith("|{")]
+    rows = [line.strip("|").split("|") for line in output.splitlines() if line.startswith("|{")]
     return sorted([cell.strip() for cell in row] for row in rows)
 
 

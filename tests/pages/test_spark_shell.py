@@ -40,26 +40,26 @@ def test_programs_of_the_page_count_the_complete_hour(broker: Broker, tmp_path: 
         broker.create(topic, partitions)
     broker.send("flights", [(0, "UA 15", NINE), (1, "AA 1", TEN - 1), (0, "DL 3", TEN)], "EWR")
     mark = Mark(1, TEN, TEN, StreamCut({0: 2, 1: 1}))
-    noted = NotedRecord("flights", "9f", "default", None, mark)
-    broker.send("flights.noted", [(0, noted.value, 0)], "default")
+    noted_record = NotedRecord("flights", "9f", "default", None, mark)
+    broker.send("flights.noted", [(0, noted_record.value, 0)], "default")
     page = read_page(PAGE)
     programs = [block for language, block in BLOCK.findall(page) if language == "scala"]
     column, condition = re.findall(r"`([^`]*topic_id[^`]*)`", page)
     of_another = programs[0].replace("'stream", f"'{column}, stream").replace('"hours"', '"other"')
     of_another = of_another.replace("\n    THEN", f"\n    {condition} THEN")
-    printed = shell("\n".join([*programs, STARTED, of_another]), broker, tmp_path)
+    output = shell("\n".join([*programs, STARTED, of_another]), broker, tmp_path)
 
-    assert re.findall(r"^\|(.*\d)\|$", printed, re.MULTILINE) == [
+    assert re.findall(r"^\|(.*\d)\|$", output, re.MULTILINE) == [
         "2013-01-01 09:00:00|   EWR|         2",
         "    2",
     ]
-    assert "flights.noted has no mark of flights at offset 0" in printed
+    assert "flights.noted has no mark of flights at offset 0" in output
 
 
 def shell(program: str, broker: Broker, directory: Path) -> str:
     """Return the output of the shell for a program."""
     home = Path(pyspark.__file__).parent
-    settings = [word for each in SETTINGS.items() for word in ("--conf", "=".join(each))]
+    settings = [word for setting in SETTINGS.items() for word in ("--conf", "=".join(setting))]
     ran = subprocess.run(
         [home / "bin" / "spark-shell", "--jars", ",".join(connector()), *settings],
         input=program.replace("127.0.0.1:9092", broker.address),

@@ -93,11 +93,11 @@ def test_an_outage_is_logged_once_and_its_end_once(
         client.catch_up()
         network.planned = ["no connection"] * 12
         eventually(lambda: len(caplog.messages), 2)
-    away, back = caplog.messages
+    away, return_message = caplog.messages
 
-    who = f"the reader of stream {stream!r} (reader 'r' of group 'g')"
-    assert away.startswith(f"{who}: no response, retrying: no answer from {served.url}")
-    assert back.startswith(f"{who}: the controller responds again, after ")
+    reader_name = f"the reader of stream {stream!r} (reader 'r' of group 'g')"
+    assert away.startswith(f"{reader_name}: no response, retrying: no answer from {served.url}")
+    assert return_message.startswith(f"{reader_name}: the controller responds again, after ")
 
 
 def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
@@ -106,9 +106,9 @@ def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixtu
     with ReaderClient(served.url, "unheard-of", backoff=SOON, transport=network):
         eventually(lambda: len(network.bodies) > 3, expected=True)
 
-    refused = "the reader of stream 'unheard-of': refused, retrying"
+    beginning = "the reader of stream 'unheard-of': refused, retrying"
     why = "there is no stream 'unheard-of': create it with `noted-time stream create unheard-of`"
-    assert caplog.messages == [f"{refused}: {why}"]
+    assert caplog.messages == [f"{beginning}: {why}"]
 
 
 def test_a_fault_of_the_client_is_raised_by_every_later_call(
@@ -131,9 +131,9 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
             lambda: client.cut_at(10),
             lambda: list(client.marks()),
         ):
-            with pytest.raises(ClientFailed, match="ZeroDivisionError: a defect") as raised:
+            with pytest.raises(ClientFailed, match="ZeroDivisionError: a defect") as error:
                 call()
-            causes.append(raised.value.__cause__)
+            causes.append(error.value.__cause__)
 
     assert causes == [fault] * 6
     assert [record.levelname for record in caplog.records] == ["ERROR"]
@@ -147,11 +147,13 @@ def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
     ) as client:
         client.advance({0: 100, 1: 7})
         client.offline()
-        tried = len(network.bodies)
-        eventually(lambda: len(network.bodies) > tried + 3, expected=True)
+        request_count = len(network.bodies)
+        eventually(lambda: len(network.bodies) > request_count + 3, expected=True)
         away = list_readers(served, stream)
         client.advance({0: 100})
-        eventually(lambda: {"position": {"0": 100}} in network.bodies[tried:], expected=True)
+        eventually(
+            lambda: {"position": {"0": 100}} in network.bodies[request_count:], expected=True
+        )
 
     assert away == {}
 
@@ -231,11 +233,11 @@ def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str)
 
     Each run tries a third of the lines.
     """
-    lines, ended, tracer = os.getpid() % 3, False, sys.gettrace()
-    while not ended:
+    lines, has_ended, tracer = os.getpid() % 3, False, sys.gettrace()
+    while not has_ended:
         with ReaderClient(served.url, stream, group="g", reader="r", wait_ms=100) as client:
             client.catch_up()
-            ended = _close_at_line(client, lines)
+            has_ended = _close_at_line(client, lines)
         lines += 3
 
     assert (lines > 20, sys.gettrace()) == (True, tracer)

@@ -62,7 +62,7 @@ def test_backlog_change_during_a_report_is_reported_next() -> None:
 def test_unknown_backlog_reason_is_ignored() -> None:
     """Known reasons are still reported."""
     reasons = ("reader_lag", "new", "behind")
-    because = [{"reason": each, "domain": None, "reader": None} for each in reasons]
+    because = [{"reason": reason, "domain": None, "reader": None} for reason in reasons]
     group = {
         "position": {},
         "readers": {},
@@ -79,16 +79,16 @@ async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> 
     """The callback runs in the event loop."""
     served.call("PUT", f"/{stream}/reader-groups/g", {"backlog": {"reader_lag_ms": 5}})
     served.note(stream, 20, {"0": 200})
-    found: asyncio.Queue[BacklogState] = asyncio.Queue()
+    queue: asyncio.Queue[BacklogState] = asyncio.Queue()
     async with (
         AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader,
         asyncio.timeout(20),
     ):
-        reader.on_backlog(found.put_nowait)
-        states = [await found.get()]
+        reader.on_backlog(queue.put_nowait)
+        states = [await queue.get()]
         reader.set_backlog(None)
         reader.advance({0: 200})
-        states.append(await found.get())
+        states.append(await queue.get())
         assert reader.backlog() == states[-1]
 
     changes = [(state.backlog, state.backlog_causes) for state in states]

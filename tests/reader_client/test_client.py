@@ -37,8 +37,10 @@ def test_marks_are_yielded_up_to_the_final_one(served: Served, stream: str) -> N
             served.note(stream, time_, {"0": time_ * 10})
         served.call("POST", f"/{stream}/seal", {"cut": {"0": 999}})
         further = list(islice(client.marks(after=1, wait=PATIENCE_S), 3))
-        again = [(after, list(client.marks(after))) for after in (3, 2, 1, 0)]
-    answers = [Answer(at, as_json(came)) for at, came in [(0, first), (1, further), *again]]
+        later_answers = [(after, list(client.marks(after))) for after in (3, 2, 1, 0)]
+    answers = [
+        Answer(after, as_json(came)) for after, came in [(0, first), (1, further), *later_answers]
+    ]
 
     assert [mark.seq for mark in first + further] == [1, 2, 3, 4]
     assert (judge(answers=answers), answers[-1].marks[-1]["final"]) == ([], True)
@@ -47,14 +49,16 @@ def test_marks_are_yielded_up_to_the_final_one(served: Served, stream: str) -> N
 def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
     """Waiting for ever ends when the client is closed."""
     client = reader(served, stream)
-    seen: list[int] = []
-    thread = threading.Thread(target=lambda: seen.extend(m.seq for m in client.marks(wait=None)))
+    seen_seqs: list[int] = []
+    thread = threading.Thread(
+        target=lambda: seen_seqs.extend(m.seq for m in client.marks(wait=None))
+    )
     thread.start()
-    wait_until(lambda: seen)
+    wait_until(lambda: seen_seqs)
     client.close()
     thread.join(PATIENCE_S)
 
-    assert (seen, thread.is_alive()) == ([1], False)
+    assert (seen_seqs, thread.is_alive()) == ([1], False)
 
 
 def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> None:

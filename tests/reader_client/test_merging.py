@@ -31,8 +31,8 @@ def test_merge_yields_every_item_once_in_segment_order(
 ) -> None:
     """The next segment is random, or missing."""
     iterators: dict[int, Iterator[int]] = {s: iter(range(n)) for s, n in lengths.items()}
-    found = list(merged(iterators, Chosen(turns)))
+    pairs = list(merged(iterators, Chosen(turns)))
 
-    assert {s: [i for segment, i in found if segment == s] for s in lengths} == {
+    assert {s: [i for segment, i in pairs if segment == s] for s in lengths} == {
         s: list(range(n)) for s, n in lengths.items()
     }

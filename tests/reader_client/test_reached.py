@@ -51,7 +51,7 @@ class Topic:
     def stable_end(self, partition: int) -> int:
         """Return the begin of the oldest open transaction, or the end."""
         log = self.partitions[partition]
-        return next((n for n, each in enumerate(log) if each.is_visible is None), len(log))
+        return next((n for n, record in enumerate(log) if record.is_visible is None), len(log))
 
     def first_visible(self, partition: int, offset: int) -> int:
         """Return the offset of the first visible record from an offset on, or the end."""
@@ -64,8 +64,8 @@ class Topic:
     def find_end(self, partition: int, offset: int) -> int | None:
         """Return the offset after the last visible record below an offset, or `None`."""
         log = self.partitions[partition]
-        found = [n + 1 for n in range(min(offset, len(log))) if log[n].is_visible]
-        return found[-1] if found else None
+        visible_ends = [n + 1 for n in range(min(offset, len(log))) if log[n].is_visible]
+        return visible_ends[-1] if visible_ends else None
 
 
 @dataclass
@@ -89,14 +89,14 @@ class History:
     def step(self) -> None:
         """Write, end a transaction, note, or lose a writer."""
         writer = self.chance.choice(self.writers)
-        what = self.chance.random()
-        if what < 0.5:
+        draw = self.chance.random()
+        if draw < 0.5:
             self._write(writer)
-        elif what < 0.65:
+        elif draw < 0.65:
             self._end(writer)
-        elif what < 0.97 and writer not in self.gone:
+        elif draw < 0.97 and writer not in self.gone:
             self._note(writer)
-        elif what > 0.985 and len(self.gone) + 1 < len(self.writers):
+        elif draw > 0.985 and len(self.gone) + 1 < len(self.writers):
             self.stream.remove(writer, now=0)
             self.gone |= {writer}
         for mark in advance_all(self.stream):
@@ -120,10 +120,10 @@ class History:
         entries = self.open.pop(writer, [])
         is_committed = self.chance.random() < 0.5
         for log in self.topic.partitions:
-            if any(each in entries for each in log if each.is_visible is None):
+            if any(row in entries for row in log if row.is_visible is None):
                 log.append(Entry(writer, None, is_visible=False))
-        for each in entries:
-            each.is_visible = is_committed
+        for row in entries:
+            row.is_visible = is_committed
 
     def _note(self, writer: str) -> None:
         """Note a time with the position of own records, or of all committed ones."""
@@ -132,52 +132,62 @@ class History:
         self.promised[writer] += self.chance.randrange(4)
         position = {}
         for number, log in enumerate(self.topic.partitions):
-            own = [n + 1 for n, each in enumerate(log) if each.writer == writer and each.is_visible]
-            end = max([self.topic.stable_end(number), *own])
-            position[number] = end if self.chance.random() < 0.5 else (own or [0])[-1]
+            own_ends = [
+                n + 1 for n, row in enumerate(log) if row.writer == writer and row.is_visible
+            ]
+            end = max([self.topic.stable_end(number), *own_ends])
+            position[number] = end if self.chance.random() < 0.5 else (own_ends or [0])[-1]
         deliver(self.stream, Note(writer, self.promised[writer], position))
 
 
 def find_read_offsets(
-    topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]
+    topic: Topic, committed_offsets: Mapping[int, int], cut: Mapping[int, int]
 ) -> ReadOffsets:
     """Return the read offsets of a group by its committed offsets."""
     begins = dict.fromkeys(topic.ends(), 0)
-    places = find_lookup_starts(committed, begins, topic.ends(), cut)
-    found = {each: topic.first_visible(each, offset) for each, offset in places.items()}
-    return ReadOffsets({**committed, **found}, log="log-1")
+    places = find_lookup_starts(committed_offsets, begins, topic.ends(), cut)
+    visible_offsets = {
+        segment: topic.first_visible(segment, offset) for segment, offset in places.items()
+    }
+    return ReadOffsets({**committed_offsets, **visible_offsets}, log="log-1")
 
 
-def judge(history: History, committed: Mapping[int, int], to: int | None = None) -> Completeness:
+def judge(
+    history: History, committed_offsets: Mapping[int, int], to: int | None = None
+) -> Completeness:
     """Judge a group with these offsets by the marks of the history."""
     topic, domain = history.topic, Domain(history.known, stream="s")
 
     def answer(question: Question[Any]) -> Completeness:
         return domain.answer(convert(question.body, Requirement, strict=False))
 
-    readers = {"s": partial(find_read_offsets, topic, committed)}
+    readers = {"s": partial(find_read_offsets, topic, committed_offsets)}
     group = StreamDataset(Dataset("group:g@localhost/s"), readers)
     return run(group.judge(Requirement(to=to)), build_performer(answer))
 
 
-def find_time(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
+def find_time(history: History, committed_offsets: Mapping[int, int]) -> tuple[int, int] | None:
     """Return the time that a group has reached, and its mark's seq; `None` if unknown.
 
     Answers about single marks must agree.
     """
-    found = judge(history, committed)
-    time = -1 if found.complete_to is None else found.complete_to
-    for each in history.marks[-5:]:
-        if each.cut.offsets:
-            at_mark = judge(history, committed, each.lower)
-            assert at_mark.is_complete == (each.lower <= time)
-    return None if found.mark is None or not found.is_complete else (time, found.mark.seq)
+    completeness = judge(history, committed_offsets)
+    time = -1 if completeness.complete_to is None else completeness.complete_to
+    for mark in history.marks[-5:]:
+        if mark.cut.offsets:
+            at_mark = judge(history, committed_offsets, mark.lower)
+            assert at_mark.is_complete == (mark.lower <= time)
+    return (
+        None
+        if completeness.mark is None or not completeness.is_complete
+        else (time, completeness.mark.seq)
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_rows_below_the_reached_time_were_read(seed: int) -> None:
     """A group that has read everything has reached the stream's lower."""
-    advanced = 0
+    advanced_count = 0
     for number in range(HISTORIES // 10):
         chance = random.Random(f"{seed} {number}")
         history = History(chance)
@@ -187,25 +197,31 @@ def test_rows_below_the_reached_time_were_read(seed: int) -> None:
         everything = {
             n: end for n in topic.ends() if (end := topic.find_end(n, EVERYTHING)) is not None
         }
-        some = {n: chance.randint(0, end) for n, end in topic.ends().items()}
-        sinks = [everything, some]
-        sinks.append({n: end for n in some if (end := topic.find_end(n, some[n])) is not None})
-        for committed in sinks:
-            found = find_time(history, committed)
-            if found is None:
+        some_offsets = {n: chance.randint(0, end) for n, end in topic.ends().items()}
+        sinks = [everything, some_offsets]
+        sinks.append(
+            {
+                n: end
+                for n in some_offsets
+                if (end := topic.find_end(n, some_offsets[n])) is not None
+            }
+        )
+        for committed_offsets in sinks:
+            time_and_seq = find_time(history, committed_offsets)
+            if time_and_seq is None:
                 continue
-            advanced += 1
-            time, seq = found
-            named = history.excluded_at[seq] | {writer for writer, _ in history.late}
+            advanced_count += 1
+            time, seq = time_and_seq
+            named_writers = history.excluded_at[seq] | {writer for writer, _ in history.late}
             unread = [
-                each
+                row
                 for partition, log in enumerate(topic.partitions)
-                for offset, each in enumerate(log)
-                if each.is_visible
-                and each.time is not None
-                and each.time < time
-                and offset >= committed.get(partition, 0)
-                and each.writer not in named
+                for offset, row in enumerate(log)
+                if row.is_visible
+                and row.time is not None
+                and row.time < time
+                and offset >= committed_offsets.get(partition, 0)
+                and row.writer not in named_writers
             ]
             assert unread == []
         if not history.open and history.marks and history.marks[-1].cut.offsets:
@@ -213,12 +229,12 @@ def test_rows_below_the_reached_time_were_read(seed: int) -> None:
                 history.marks[-1].lower,
                 history.marks[-1].seq,
             )
-    assert advanced > HISTORIES // 20
+    assert advanced_count > HISTORIES // 20
 
 
 def test_offsets_outside_the_log_are_refused() -> None:
     """They were deleted, are beyond the end, or have an unknown partition."""
-    deleted = (
+    deletion = (
         "partition 0: records 2 to 4 were deleted before this group read them: its output lacks "
         "them; load them from elsewhere, then reset its offsets"
     )
@@ -226,7 +242,7 @@ def test_offsets_outside_the_log_are_refused() -> None:
         "partition 0 ends at 9, but offset 12 is beyond that: the topic was created again, or the "
         "offsets belong to another topic; reset them"
     )
-    for offset, says in ((2, deleted), (12, beyond)):
+    for offset, says in ((2, deletion), (12, beyond)):
         with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
             find_lookup_starts({0: offset}, {0: 5}, {0: 9})
     says = "partition 8 is unknown: s has [0, 1]; correct the number, or leave it out"
@@ -253,10 +269,10 @@ def test_position_gives_the_time_reached(served: Served, stream: str) -> None:
     """Remarks name late rows."""
     late = {"rows": 2, "min_time": TEN - 60_000, "max_time": TEN - 1}
     served.post(stream, {"writer": "shop", "late_rows": late})
-    found, whole = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
+    partial_answer, whole_answer = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
 
-    assert [each.complete_to for each in (found, whole)] == [TEN, TEN + 60_000]
-    assert [each.writer for each in found.lacks if each.kind == "late"] == ["shop"]
+    assert [answer.complete_to for answer in (partial_answer, whole_answer)] == [TEN, TEN + 60_000]
+    assert [lack.writer for lack in partial_answer.lacks if lack.kind == "late"] == ["shop"]
 
 
 def test_position_that_reaches_no_time_raises(served: Served, stream: str) -> None:
@@ -276,27 +292,27 @@ def test_offsets_of_another_log_or_domain_are_refused(served: Served) -> None:
         served.post(name, note)
     with pytest.raises(Rejected, match="its positions are of log l-Nn"):
         complete_to(served.url, name, ReadOffsets({0: 5}, log="a-Nn1Hl_QmqdyIVaRTaVpA"))
-    read = ReadOffsets({0: 5}, at_most=10, domain="ship")
+    read_offsets = ReadOffsets({0: 5}, at_most=10, domain="ship")
     with pytest.raises(Rejected, match="is of the domain 'ship': name it"):
-        complete_to(served.url, name, read)
+        complete_to(served.url, name, read_offsets)
 
-    assert complete_to(served.url, name, read, domain="ship").complete_to == 10
+    assert complete_to(served.url, name, read_offsets, domain="ship").complete_to == 10
 
 
 def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: str) -> None:
     """The mark is given by a time, or is the last one."""
-    cuts, read = [], ReadOffsets({0: 20, 1: 4}, by="group 'g'")
+    cuts, read_offsets = [], ReadOffsets({0: 20, 1: 4}, by="group 'g'")
 
     def look_up(cut: Mapping[int, int]) -> ReadOffsets:
         cuts.append(dict(cut))
-        return read
+        return read_offsets
 
     group = StreamDataset(Dataset(f"group:g@localhost/{stream}"), {stream: look_up})
     with closing(Transport(served.url)) as transport:
         perform = build_performer(transport.ask)
         answers = [run(group.judge(Requirement(to=to)), perform) for to in (TEN, None, TEN - 1)]
 
-    assert [each.complete_to for each in answers] == [TEN + 60_000] * 3
-    assert [each.status for each in answers] == ["complete", "complete", "incomplete"]
+    assert [answer.complete_to for answer in answers] == [TEN + 60_000] * 3
+    assert [answer.status for answer in answers] == ["complete", "complete", "incomplete"]
     assert cuts == [{0: 10, 1: 4}, {0: 20, 1: 4}]
     assert "read by group 'g'" in answers[0].sentence

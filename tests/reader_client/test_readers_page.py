@@ -11,12 +11,12 @@ TEN = 1_357_034_400_000
 
 def test_readers_page_snippets_run(served: Served) -> None:
     """They run in order, against the stream of the page."""
-    stream, printed = "orders-of-the-page", list[str]()
+    stream, printed_lines = "orders-of-the-page", list[str]()
     served.create(stream)
     served.note(stream, TEN, {"0": 90, "1": 40})
     served.create("trips", domains=["departed", "landed"])
     page = Session(PAGE, {BINDING: served.url, '"orders"': f'"{stream}"'})
-    page.names["print"] = lambda what: printed.append(str(what))
+    page.names["print"] = lambda value: printed_lines.append(str(value))
     page.run()
 
-    assert printed == re.findall(r"print\(.*\)  # (.*)", read_page(PAGE))
+    assert printed_lines == re.findall(r"print\(.*\)  # (.*)", read_page(PAGE))

@@ -61,24 +61,24 @@ def test_writers_that_pause_or_join_later_vouch_in_periods(served: Served, strea
     served.call("DELETE", f"/{stream}/writers/a")
     note(served, stream, "b", 60, {"1": 4})
     note(served, stream, "c", 60, {"2": 2})
-    found = read(served, stream)
+    vouching = read(served, stream)
 
-    assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
-    assert found.promises == {
+    assert list(vouching.marks.lowers) == [10, 20, 30, 40, 50, 60]
+    assert vouching.promises == {
         "a": WriterPromise([Spell(1, 40)], [(5, MAX_INT64, "removed")]),
         "b": WriterPromise([Spell(1, 10), Spell(4)], [(3, 3, "returned_below")]),
         "c": WriterPromise([Spell(5)], [(0, 3, "not_joined"), (4, 4, "returned_below")]),
     }
-    assert found.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
+    assert vouching.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
 
 
 def test_segment_noted_by_several_has_no_owner(served: Served, stream: str) -> None:
     """They are members, observers, and forgotten writers with rows in marks."""
     served.post(stream, {"writer": "eye", "observes": True, "position": {"4": 1}})
     note(served, stream, "b", 11, {"0": 1})
-    found = read(served, stream)
+    vouching = read(served, stream)
 
-    assert (found.owners, "eye" in found.promises) == ({1: ("b", 1)}, False)
+    assert (vouching.owners, "eye" in vouching.promises) == ({1: ("b", 1)}, False)
     served.create(stream, returning_writer="exclude", max_time_ahead_ms=None, writer_retention_ms=1)
     note(served, stream, "c", 11, {"1": 9})
     served.post(
@@ -110,9 +110,9 @@ def test_segment_has_an_owner_after_others_are_forgotten(
 
 
 def test_segment_has_no_owner_with_an_older_controller(served: Served, stream: str) -> None:
-    found = read(served, stream, forgotten_seq=None)
+    vouching = read(served, stream, forgotten_seq=None)
 
-    assert (found.owners, sorted(found.promises)) == ({}, ["a", "b"])
+    assert (vouching.owners, sorted(vouching.promises)) == ({}, ["a", "b"])
 
 
 def test_lists_are_read_page_by_page(

@@ -34,13 +34,13 @@ def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: 
 def test_times_may_be_dates(served: Served) -> None:
     """Dates may be in any zone; fractions of a millisecond are rounded up."""
     served.create("dated")
-    at = datetime(2013, 1, 1, 10, tzinfo=UTC)
-    served.note("dated", int(at.timestamp() * 1000), {"0": 100})
-    elsewhere = at.astimezone(timezone(timedelta(hours=-5)))
+    time = datetime(2013, 1, 1, 10, tzinfo=UTC)
+    served.note("dated", int(time.timestamp() * 1000), {"0": 100})
+    elsewhere = time.astimezone(timezone(timedelta(hours=-5)))
     with ReaderClient(served.url, "dated") as client:
-        seqs = client.wait_for(elsewhere, timeout=PATIENCE_S).seq, client.cut_at(at).seq
+        seqs = client.wait_for(elsewhere, timeout=PATIENCE_S).seq, client.cut_at(time).seq
         with pytest.raises(NotCompleteYet):
-            client.cut_at(at + timedelta(microseconds=1))
+            client.cut_at(time + timedelta(microseconds=1))
 
     assert seqs == (1, 1)
 
@@ -60,13 +60,13 @@ reported = st.dictionaries(st.integers(0, 3), st.integers(0, 99))
 fates = st.sampled_from(["answered", "lost", "applied but not answered"])
 
 
-def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
-    """Report once, with this fate; `known` has the controller's offsets."""
-    taken = reports.take()
+def post(reports: Reports, known_offsets: dict[int, int], fate: Fate) -> None:
+    """Report once, with this fate; `known_offsets` has the controller's offsets."""
+    new_offsets = reports.take()
     if fate != "lost":
-        known.update(taken)
+        known_offsets.update(new_offsets)
     if fate == "answered":
-        reports.record_answer(known)
+        reports.record_answer(known_offsets)
     else:
         reports.put_back()
 
@@ -75,19 +75,19 @@ def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
 @given(st.lists(reported | fates))
 def test_last_offset_of_each_segment_is_reported(acts: list[dict[int, int] | Fate]) -> None:
     """After losses and delays, the group's position has the reader's last offsets."""
-    reports, known, last = Reports(), {9: 9}, {9: 9}
-    post(reports, known, "answered")
+    reports, known_offsets, last = Reports(), {9: 9}, {9: 9}
+    post(reports, known_offsets, "answered")
     for act in acts:
         if isinstance(act, dict):
             reports.report(act)
             last.update(act)
         else:
-            post(reports, known, act)
+            post(reports, known_offsets, act)
     under_way = reports.position
     while reports.due:
-        post(reports, known, "answered")
+        post(reports, known_offsets, "answered")
 
-    assert (under_way, reports.position, known) == (last, last, last)
+    assert (under_way, reports.position, known_offsets) == (last, last, last)
 
 
 @settings(deadline=None)
@@ -96,22 +96,22 @@ def test_released_segment_belongs_to_its_next_reader(
     acts: list[dict[int, int] | Fate | frozenset[int]],
 ) -> None:
     """The next reader reports 100; this reader's offsets are below that."""
-    reports, known, last = Reports(), dict[int, int](), dict[int, int]()
+    reports, known_offsets, last = Reports(), dict[int, int](), dict[int, int]()
     for act in acts:
         if isinstance(act, dict):
             reports.report(act)
             last.update(act)
         elif isinstance(act, frozenset):
             reports.release(act)
-            known.update(dict.fromkeys(act, 100))
+            known_offsets.update(dict.fromkeys(act, 100))
             last.update(dict.fromkeys(act, 100))
         else:
-            post(reports, known, act)
+            post(reports, known_offsets, act)
     reports.announce()
     while reports.due:
-        post(reports, known, "answered")
+        post(reports, known_offsets, "answered")
 
-    assert known == last
+    assert known_offsets == last
 
 
 # Sealed streams
@@ -123,14 +123,14 @@ LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
 def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:
     """A page with marks may have a successor, unless its last mark is final."""
     first = Mark(1, 10, 9, StreamCut({0: 3}))
-    found = []
+    sealed_states = []
     for rest in ([], [replace(LAST, seq=2)]):
-        followed = Follower("default", keep_last=9)
-        followed.take_stream(stream_answer())
-        followed.take_marks(marks_answer([first], final_cut={0: 5}))
-        early = followed.is_sealed
-        followed.take_marks(marks_answer(rest, final_cut={0: 5}))
-        found.append((early, followed.is_sealed, followed.window({0: 5}).sealed))
-        assert followed.was_at_end
+        new_follower = Follower("default", keep_last=9)
+        new_follower.take_stream(stream_answer())
+        new_follower.take_marks(marks_answer([first], final_cut={0: 5}))
+        early = new_follower.is_sealed
+        new_follower.take_marks(marks_answer(rest, final_cut={0: 5}))
+        sealed_states.append((early, new_follower.is_sealed, new_follower.window({0: 5}).sealed))
+        assert new_follower.was_at_end
 
-    assert found == [(False, True, True)] * 2
+    assert sealed_states == [(False, True, True)] * 2

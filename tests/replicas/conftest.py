@@ -44,15 +44,15 @@ def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
 @pytest.fixture
 def name(a: ServeProcess, b: ServeProcess) -> str:
     """A stream of `a` where `w` noted 5; both replicas show its mark."""
-    made = find_owned_name(a)
-    a.create(made)
-    note_time(a, made, 5)
-    wait_until(lambda: read_lowers(b, made) == [(1, 5)])
-    return made
+    owned_name = find_owned_name(a)
+    a.create(owned_name)
+    note_time(a, owned_name, 5)
+    wait_until(lambda: read_lowers(b, owned_name) == [(1, 5)])
+    return owned_name
 
 
 @pytest.fixture
 async def this() -> AsyncIterator[Replica]:
     """A replica that asks for no tokens."""
-    async with run_replica() as made:
-        yield made
+    async with run_replica() as replica:
+        yield replica

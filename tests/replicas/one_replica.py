@@ -50,9 +50,9 @@ class Shared(WatchedMemory):
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire free buckets."""
-        taken = self.leases.free & set(buckets)
-        self.leases = replace(self.leases, mine=self.leases.mine | taken)
-        return taken
+        taken_buckets = self.leases.free & set(buckets)
+        self.leases = replace(self.leases, mine=self.leases.mine | taken_buckets)
+        return taken_buckets
 
     def release(self, buckets: Iterable[int]) -> None:
         self.leases = replace(self.leases, mine=self.leases.mine - set(buckets))
@@ -142,8 +142,8 @@ class Replica:
 
     async def send(self, frame: bytes, secret: bytes | None = None) -> httpx.Response:
         """Send a frame as another replica does, or with another secret."""
-        shown = {SECRET_HEADER: self.store.replicas_secret() if secret is None else secret}
-        return await self.client.post(FORWARDED_PATH, content=frame, headers=shown)
+        secret_header = {SECRET_HEADER: self.store.replicas_secret() if secret is None else secret}
+        return await self.client.post(FORWARDED_PATH, content=frame, headers=secret_header)
 
     async def note(self, stream: str, *writers: str, **headers: str) -> httpx.Response:
         """Note time 5 for these writers."""
@@ -153,13 +153,15 @@ class Replica:
 
     def set_owner(self, owner: str | None, *, replicas: int = 2) -> None:
         """Set the owner of bucket 1 and the number of replicas."""
-        others = {each: url for each, url in self.store.leases.others.items() if each != 1}
+        other_owners = {
+            bucket: url for bucket, url in self.store.leases.others.items() if bucket != 1
+        }
         if owner is not None:
-            others[1] = owner
-        self.store.leases = replace(self.store.leases, others=others, replicas=replicas)
+            other_owners[1] = owner
+        self.store.leases = replace(self.store.leases, others=other_owners, replicas=replicas)
         self.controller.ownership.refresh_soon()
 
-    async def lose(self, *asked: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
+    async def lose(self, *calls: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
         """Lose bucket 0 while these requests wait for a commit, and return their answers."""
         ownership = self.controller.ownership
         clocks = self.controller._clocks
@@ -167,11 +169,11 @@ class Replica:
             ownership.refresh_soon()
             # a turn comes before the next batch
             await wait_until_async(lambda: ownership.is_due(clocks.read()))
-            waiting = [asyncio.create_task(each()) for each in asked]
-            await wait_until_async(lambda: self.controller._committer.depth >= len(asked))
+            waiting = [asyncio.create_task(call()) for call in calls]
+            await wait_until_async(lambda: self.controller._committer.depth >= len(calls))
             was = self.store.leases
-            others = {**was.others, 0: OTHER}
-            self.store.leases = replace(was, mine=was.mine - {0}, others=others)
+            other_owners = {**was.others, 0: OTHER}
+            self.store.leases = replace(was, mine=was.mine - {0}, others=other_owners)
         await asyncio.wait([held_up])
         return list(await asyncio.gather(*waiting))
 

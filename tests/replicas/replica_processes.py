@@ -18,10 +18,12 @@ def wait_until_shared(*replicas: ServeProcess) -> None:
     fair = -(-BUCKETS // len(replicas))
 
     def are_even() -> bool:
-        counts = [read_buckets(each) for each in replicas]
-        mine = [each.get("this", 0) for each in counts]
-        known = all(each.get("this", 0) + each.get("other", 0) == BUCKETS for each in counts)
-        return known and sum(mine) == BUCKETS and max(mine) <= fair
+        counts = [read_buckets(replica) for replica in replicas]
+        mine = [count.get("this", 0) for count in counts]
+        are_all_known = all(
+            count.get("this", 0) + count.get("other", 0) == BUCKETS for count in counts
+        )
+        return are_all_known and sum(mine) == BUCKETS and max(mine) <= fair
 
     wait_until(are_even)
 
@@ -34,25 +36,25 @@ def read_buckets(replica: ServeProcess) -> dict[str, float]:
 
 def owns(replica: ServeProcess, stream: str) -> bool:
     """Return whether the replica owns the bucket of a stream, which need not exist."""
-    shown = ONLY_HERE | replica.headers
-    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=shown)
+    headers = ONLY_HERE | replica.headers
+    answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=headers)
     return answer.status_code in {200, 404}
 
 
 def find_owned_name(replica: ServeProcess, prefix: str = "s") -> str:
     """Return the name of a stream in a bucket of the replica."""
-    seen: set[int] = set()
+    seen_buckets: set[int] = set()
     for number in range(10 * BUCKETS):
         name = f"{prefix}-{number}"
-        if bucket_of(name, BUCKETS) not in seen and owns(replica, name):
+        if bucket_of(name, BUCKETS) not in seen_buckets and owns(replica, name):
             return name
-        seen.add(bucket_of(name, BUCKETS))
+        seen_buckets.add(bucket_of(name, BUCKETS))
     raise AssertionError("the replica has no bucket")
 
 
-def note_time(replica: ServeProcess, stream: str, noted: int) -> int:
+def note_time(replica: ServeProcess, stream: str, time: int) -> int:
     """Note a time at ten times its offset, and return the status of the answer."""
-    note = {"writer": "w", "time": noted, "position": {"0": 10 * noted}}
+    note = {"writer": "w", "time": time, "position": {"0": 10 * time}}
     return replica.ask("POST", f"/streams/{stream}/notes", {"notes": [note]}).status_code
 
 

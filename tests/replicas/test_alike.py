@@ -42,8 +42,8 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
         ServeProcess(directory, "--database", url, **PROXIES) as a,
         ServeProcess(directory, "--database", url, **PROXIES) as b,
     ):
-        for each in (a, b):
-            each.ready()
+        for replica in (a, b):
+            replica.ready()
         wait_until_shared(a, b)
         yield Two(a, b)
 
@@ -51,10 +51,10 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
 @pytest.fixture
 def name(two: Two, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a stream of `a` that marks every advance, removed afterwards."""
-    made = find_owned_name(two.a, re.sub(r"\W", "-", request.node.name)[:100])
-    two.a.create(made)
-    yield made
-    HTTP.delete(f"{two.a.url}/v1/streams/{made}")
+    owned_name = find_owned_name(two.a, re.sub(r"\W", "-", request.node.name)[:100])
+    two.a.create(owned_name)
+    yield owned_name
+    HTTP.delete(f"{two.a.url}/v1/streams/{owned_name}")
 
 
 pytestmark = pytest.mark.acceptance
@@ -71,37 +71,37 @@ def test_examples_of_api_page_run(two: Two, tmp_path: Path) -> None:
 
 def test_both_replicas_show_accepted_notes(two: Two, name: str) -> None:
     """The answers of both are equal."""
-    shown = []
-    for noted, told_to, asked in ((5, two.a, two.b), (7, two.b, two.a), (9, two.b, two.b)):
-        note_time(told_to, name, noted)
-        wait_until(lambda: read_lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
+    answer_pairs = []
+    for time, told_to, asked_replica in ((5, two.a, two.b), (7, two.b, two.a), (9, two.b, two.b)):
+        note_time(told_to, name, time)
+        wait_until(lambda: read_lowers(asked_replica, name)[-1][1] == time)  # noqa: B023 - at once
     paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
     for path in paths:
-        answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in two]
-        shown.append([steady(answer.text) for answer in answers])
+        answers = [HTTP.get(f"{replica.url}/v1/streams/{name}{path}") for replica in two]
+        answer_pairs.append([steady(answer.text) for answer in answers])
 
-    answers = [each.ask("POST", f"/streams/{name}/completeness", {"to": 6}) for each in two]
-    shown.append([answer.text for answer in answers])
+    answers = [replica.ask("POST", f"/streams/{name}/completeness", {"to": 6}) for replica in two]
+    answer_pairs.append([answer.text for answer in answers])
 
-    assert [by_a == by_b for by_a, by_b in shown] == [True] * len(shown)
+    assert [by_a == by_b for by_a, by_b in answer_pairs] == [True] * len(answer_pairs)
     assert read_lowers(two.b, name) == [(1, 5), (2, 7), (3, 9)]
 
 
 def test_writer_reads_its_mark_at_once_from_another_replica(two: Two, name: str) -> None:
     with httpx.Client(base_url=f"{two.b.url}/v1/streams/{name}") as client:
-        seen = []
-        for noted in range(1, 41):
-            client.post("/notes", json={"notes": [{"writer": "w", "time": noted}]})
-            marks = client.get("/marks", params={"after": noted - 1}).json()["marks"]
-            seen += [mark["lower"] for mark in marks]
+        lowers = []
+        for time in range(1, 41):
+            client.post("/notes", json={"notes": [{"writer": "w", "time": time}]})
+            marks = client.get("/marks", params={"after": time - 1}).json()["marks"]
+            lowers += [mark["lower"] for mark in marks]
 
-    assert seen == list(range(1, 41))
+    assert lowers == list(range(1, 41))
 
 
 @pytest.mark.parametrize("noting", ["a", "b"])
 def test_note_wakes_poll_at_other_replica(two: Two, name: str, noting: str) -> None:
     """Either replica may accept the note; the poll is answered long before its end."""
-    chosen: ServeProcess = getattr(two, noting)
+    noting_replica: ServeProcess = getattr(two, noting)
 
     async def poll() -> httpx.Response:
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
@@ -109,10 +109,10 @@ def test_note_wakes_poll_at_other_replica(two: Two, name: str, noting: str) -> N
             query = {"wait_ms": 30_000}
             waiting = asyncio.create_task(client.get(url, params=query))
             await asyncio.sleep(0.3)
-            begun = asyncio.get_running_loop().time()
-            assert await asyncio.to_thread(note_time, chosen, name, 5) == 200
+            begin_s = asyncio.get_running_loop().time()
+            assert await asyncio.to_thread(note_time, noting_replica, name, 5) == 200
             answer = await waiting
-            assert asyncio.get_running_loop().time() - begun < 15
+            assert asyncio.get_running_loop().time() - begin_s < 15
             return answer
 
     marks = asyncio.run(poll()).json()["marks"]

@@ -29,26 +29,26 @@ def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
         yield process
 
 
-def time_takeover(a: ServeProcess, b: ServeProcess, sent: signal.Signals) -> float:
+def time_takeover(a: ServeProcess, b: ServeProcess, signal_sent: signal.Signals) -> float:
     """Send the signal to `a`, and return how many seconds later `b` owns all buckets."""
-    begun = time.monotonic()
-    a.process.send_signal(sent)
+    begin_s = time.monotonic()
+    a.process.send_signal(signal_sent)
     wait_until(lambda: read_buckets(b)["this"] == BUCKETS)
-    return time.monotonic() - begun
+    return time.monotonic() - begin_s
 
 
 def test_busy_loop_keeps_its_leases(a: ServeProcess, b: ServeProcess, name: str) -> None:
     """The loop stands longer than a lease lasts, and then answers as if nothing had been."""
-    begun = time.monotonic()
+    begin_s = time.monotonic()
     a.process.send_signal(signal.SIGUSR1)
-    answered = HTTP.get(f"{a.url}/v1/streams/{name}", timeout=PATIENCE_S)
-    stood_s = time.monotonic() - begun
+    answer = HTTP.get(f"{a.url}/v1/streams/{name}", timeout=PATIENCE_S)
+    stood_s = time.monotonic() - begin_s
     status = note_time(a, name, 7)
-    buckets = [read_buckets(each)["this"] for each in (a, b)]
+    buckets = [read_buckets(replica)["this"] for replica in (a, b)]
 
-    assert (answered.status_code, status, stood_s >= STANDS_S) == (200, 200, True)
+    assert (answer.status_code, status, stood_s >= STANDS_S) == (200, 200, True)
     assert (buckets, read_lowers(b, name)) == ([BUCKETS / 2] * 2, [(1, 5), (2, 7)])
-    events = [line["event"] for each in (a, b) for line in each.log()]
+    events = [line["event"] for replica in (a, b) for line in replica.log()]
     assert not {"turn_failed", "store_unavailable"} & set(events)
 
 

@@ -33,12 +33,12 @@ def database(server: Server) -> str:
 @pytest.fixture(scope="module")
 def tokens(database: str) -> Mapping[str, str]:
     """Tokens by their names; all are valid except `unknown`."""
-    with closing(open_tokens(database)) as kept:
-        guarded = Guarded(kept)
+    with closing(open_tokens(database)) as token_store:
+        guarded_gate = Guarded(token_store)
         return {
-            "admin": guarded.token("admin"),
-            "writes": guarded.token("write", streams=["s*"]),
-            "reads": guarded.token("read"),
+            "admin": guarded_gate.token("admin"),
+            "writes": guarded_gate.token("write", streams=["s*"]),
+            "reads": guarded_gate.token("read"),
             "unknown": f"nt_0123456789ab_{43 * 's'}",
         }
 
@@ -62,26 +62,29 @@ def two(
 @pytest.fixture(scope="module")
 def name(two: Two) -> str:
     """The name of a stream of `a`, which `b` was asked to make."""
-    made = find_owned_name(two.a)
-    two.b.create(made)
-    return made
+    owned_name = find_owned_name(two.a)
+    two.b.create(owned_name)
+    return owned_name
 
 
 def codes(
     two: Two, token: str, method: str, path: str, body: object = None
 ) -> list[tuple[int, str]]:
     """Return status and code of the answers to a call with that token, by owner and other."""
-    answers = [Calls(each.url, token).ask(method, f"/streams/{path}", body) for each in two]
-    return [(each.status_code, each.json().get("code", "")) for each in answers]
+    answers = [Calls(replica.url, token).ask(method, f"/streams/{path}", body) for replica in two]
+    return [(answer.status_code, answer.json().get("code", "")) for answer in answers]
 
 
 def test_token_is_valid_at_both_replicas(two: Two, name: str, tokens: Mapping[str, str]) -> None:
     """This holds for notes, which are forwarded in frames, and for other requests."""
     answers = {
-        shown: codes(two, tokens[shown], "POST", f"{name}/notes", JOINING)
-        for shown in ("writes", "reads", "unknown")
+        token_name: codes(two, tokens[token_name], "POST", f"{name}/notes", JOINING)
+        for token_name in ("writes", "reads", "unknown")
     }
-    reads = [codes(two, tokens["reads"], "GET", f"{name}/{of}") for of in ("explain", "marks")]
+    reads = [
+        codes(two, tokens["reads"], "GET", f"{name}/{resource}")
+        for resource in ("explain", "marks")
+    ]
 
     assert [*reads, codes(two, tokens["admin"], "PUT", name)] == [[(200, "")] * 2] * 3
     assert answers == {
@@ -96,8 +99,8 @@ def test_no_log_contains_token(two: Two, name: str, tokens: Mapping[str, str]) -
     for token in tokens.values():
         codes(two, token, "POST", f"{name}/notes", JOINING)
         codes(two, token, "PUT", name)
-    texts = [each.text() for each in two]
+    texts = [replica.text() for replica in two]
     secrets = [token.split("_", 2)[2] for token in tokens.values()]
 
-    assert [each for each in secrets if any(each in text for text in texts)] == []
+    assert [secret for secret in secrets if any(secret in text for text in texts)] == []
     assert ["audit" in text for text in texts] == [True, True]

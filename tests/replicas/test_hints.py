@@ -23,7 +23,7 @@ async def test_forwarded_answer_names_owner(this: Replica) -> None:
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
     answers += [await this.note(name) for name in (HERE, THERE)]
 
-    assert [each.headers.get(OWNER_HEADER) for each in answers] == [None, OTHER] * 2
+    assert [answer.headers.get(OWNER_HEADER) for answer in answers] == [None, OTHER] * 2
 
 
 class Replicas:

@@ -22,9 +22,9 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_keeper, "RENEW_EVERY_S", 0.01)
 
 
-def pass_time(this: Replica, ms: int) -> None:
+def pass_time(replica: Replica, ms: int) -> None:
     """Advance the monotonic clock of the replica."""
-    clocks = this.controller._clocks
+    clocks = replica.controller._clocks
     steady_ms: Callable[[], int] = clocks.steady_ms
     clocks.steady_ms = lambda: steady_ms() + ms
 
@@ -35,9 +35,9 @@ async def test_lease_is_renewed_during_long_commit(this: Replica) -> None:
     async with this.store.watch.hold(changing):
         pass_time(this, LEASE_MS)
         await wait_until_async(lambda: this.controller.ownership.is_sure)
-        read = await this.client.get(f"/v1/streams/{HERE}")
+        answer = await this.client.get(f"/v1/streams/{HERE}")
 
-    assert read.status_code == 200
+    assert answer.status_code == 200
 
 
 async def test_long_commit_does_not_extend_lease(
@@ -63,30 +63,30 @@ async def test_late_answer_extends_no_lease_beyond_its_request(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease begins when its renewal is sent, not when that is answered."""
-    asked = Event()
-    answered = Event()
+    asked_event = Event()
+    answered_event = Event()
 
     def renew() -> bool:
-        asked.set()
-        answered.wait(PATIENCE_S)
+        asked_event.set()
+        answered_event.wait(PATIENCE_S)
         return True
 
     monkeypatch.setattr(this.controller.ownership, "is_due", lambda _: False)
     monkeypatch.setattr(this.store, "renew", renew)
-    await wait_until_async(asked.is_set)
+    await wait_until_async(asked_event.is_set)
     pass_time(this, LEASE_MS)
-    extended = asyncio.Event()
+    extended_event = asyncio.Event()
     extend = this.controller.ownership.extend_leases
     loop = asyncio.get_running_loop()
 
     def extend_once(steady_ms: int) -> None:
         extend(steady_ms)
         monkeypatch.setattr(this.store, "renew", lambda: False)
-        loop.call_soon_threadsafe(extended.set)
+        loop.call_soon_threadsafe(extended_event.set)
 
     monkeypatch.setattr(this.controller.ownership._keeper, "_extend", extend_once)
-    answered.set()
-    await extended.wait()
+    answered_event.set()
+    await extended_event.wait()
 
     assert not this.controller.ownership.is_sure
 
@@ -97,12 +97,12 @@ async def test_lost_lease_ends_reads_during_commit(this: Replica) -> None:
     async with this.store.watch.hold(changing):
         this.store.renewal = False
         await wait_until_async(lambda: not this.controller.ownership.is_sure)
-        read = asyncio.create_task(this.client.get(f"/v1/streams/{HERE}"))
-        await asyncio.wait([read], timeout=0.05)
-        answered_early = read.done()
+        request = asyncio.create_task(this.client.get(f"/v1/streams/{HERE}"))
+        await asyncio.wait([request], timeout=0.05)
+        answered_early = request.done()
         this.store.renewal = True
 
-    assert (answered_early, (await read).status_code) == (False, 200)
+    assert (answered_early, (await request).status_code) == (False, 200)
 
 
 async def test_loop_without_sign_of_life_renews_nothing(
@@ -136,6 +136,6 @@ async def test_shared_session_ends_the_controller(
     answers = [await this.note(HERE), await this.client.get("/healthz")]
 
     says = "a pooler gives the session to others: use session mode, or connect to PostgreSQL itself"
-    assert [problem(each) for each in answers] == [(503, "unavailable", says)] * 2
+    assert [problem(answer) for answer in answers] == [(503, "unavailable", says)] * 2
     assert not this.controller.ownership.is_sure
     assert logger.calls[-1] == CapturedCall("critical", ("session_shared",), {"error": says})

@@ -53,9 +53,9 @@ class Callers:
         while not self.stopping:
             count += 1
             body = {"notes": [{"writer": "w", "time": count, "position": {"0": count}}]}
-            taken = await self._ask(client, "POST", f"{stream}/notes", body)
-            if taken.status_code == 200:
-                assert taken.json()["results"][0]["status"] == "accepted", taken.text
+            answer = await self._ask(client, "POST", f"{stream}/notes", body)
+            if answer.status_code == 200:
+                assert answer.json()["results"][0]["status"] == "accepted", answer.text
                 self.noted[stream] = count
             if count % REPORTS_EVERY == 0:
                 position = {"position": {"0": count}}
@@ -67,11 +67,13 @@ class Callers:
 
     async def wait_for_progress(self) -> None:
         """Wait until every stream has taken more notes."""
-        seen = dict(self.noted)
+        earlier_times = dict(self.noted)
         async with asyncio.timeout(PATIENCE_S):
-            while any(self.noted.get(each, 0) <= seen.get(each, 0) for each in self.streams):
-                failed = [task.exception() for task in self.tasks if task.done()]
-                assert (failed, self.refusals) == ([], [])
+            while any(
+                self.noted.get(stream, 0) <= earlier_times.get(stream, 0) for stream in self.streams
+            ):
+                failures = [task.exception() for task in self.tasks if task.done()]
+                assert (failures, self.refusals) == ([], [])
                 await asyncio.sleep(0.02)
 
     async def _ask(
@@ -97,26 +99,26 @@ async def test_no_request_fails_while_replicas_change(
         await asyncio.to_thread(wait_until_shared, stays.ready(), goes.ready())
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             for number, stream in enumerate(streams):
-                made = f"{stays.url}/v1/streams/{stream}"
-                await client.put(made, json=SETTINGS[number % len(SETTINGS)])
+                stream_url = f"{stays.url}/v1/streams/{stream}"
+                await client.put(stream_url, json=SETTINGS[number % len(SETTINGS)])
             callers = Callers(stays.url, streams)
             callers.start(client)
             await callers.wait_for_progress()
             with ServeProcess(tmp_path, *options) as comes:
                 await asyncio.to_thread(comes.ready)
                 await asyncio.to_thread(wait_until_shared, stays, goes, comes)
-                spread = [read_buckets(each)["this"] for each in (stays, goes, comes)]
+                spread = [read_buckets(replica)["this"] for replica in (stays, goes, comes)]
                 await callers.wait_for_progress()
-                stopped, _ = await asyncio.to_thread(goes.stop)
+                stop_status, _ = await asyncio.to_thread(goes.stop)
                 await asyncio.to_thread(wait_until_shared, stays, comes)
                 await callers.wait_for_progress()
                 await callers.stop()
-                left = [read_buckets(each)["this"] for each in (stays, comes)]
-                chains = [comes.all_marks(each) for each in streams]
-                rows = {each: comes.writers(each) for each in streams}
+                left = [read_buckets(replica)["this"] for replica in (stays, comes)]
+                chains = [comes.all_marks(stream) for stream in streams]
+                rows = {stream: comes.writers(stream) for stream in streams}
 
     assert callers.refusals == []
-    assert (sorted(spread), sum(spread), left, stopped) == ([20, 22, 22], BUCKETS, [32, 32], 0)
-    found = {each: rows[each]["w"]["times"]["default"] for each in streams}
-    assert found == callers.noted
+    assert (sorted(spread), sum(spread), left, stop_status) == ([20, 22, 22], BUCKETS, [32, 32], 0)
+    noted_times = {stream: rows[stream]["w"]["times"]["default"] for stream in streams}
+    assert noted_times == callers.noted
     assert [judge(answers=[Answer(0, chain)]) for chain in chains] == [[]] * STREAMS

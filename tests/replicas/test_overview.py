@@ -16,22 +16,22 @@ from tools.trials.calls import HTTP
 from tools.trials.waiting import wait_until
 
 
-def store_other_stream(this: Replica) -> None:
+def store_other_stream(replica: Replica) -> None:
     """Store the stream of the other replica, with a mark."""
     record = StreamRecord("id-1", THERE, StreamSettings(mark_interval_ms=0))
-    this.store.commit(ChangeSet(record, mark(1)))
+    replica.store.commit(ChangeSet(record, mark(1)))
 
 
-async def get_overview(this: Replica, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any parameter
+async def get_overview(replica: Replica, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any parameter
     """Return the overview that the replica gives."""
-    answer = await this.client.get("/v1/overview", params=query)
+    answer = await replica.client.get("/v1/overview", params=query)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
 
 def list_rows(overview: dict[str, Any]) -> list[tuple[str, bool]]:
     """Return the names shown and whether their owner answered."""
-    return [(each["name"], each["answered"]) for each in overview["streams"]]
+    return [(row["name"], row["answered"]) for row in overview["streams"]]
 
 
 async def test_streams_of_other_replicas_are_read_from_database(this: Replica) -> None:
@@ -80,7 +80,9 @@ async def test_owner_gives_row_of_its_stream(this: Replica) -> None:
     ]
     overview = await get_overview(this)
 
-    assert [str(each.url) for each in this.owner.asked] == [f"{OTHER}/v1/streams/{THERE}/overview"]
+    assert [str(request.url) for request in this.owner.asked] == [
+        f"{OTHER}/v1/streams/{THERE}/overview"
+    ]
     assert rows[0] == {"name": THERE}
     assert rows[1]["domains"][0]["held_back_by"] == "w"
     assert rows[1].keys() == overview["streams"][0].keys()
@@ -88,20 +90,20 @@ async def test_owner_gives_row_of_its_stream(this: Replica) -> None:
 
 async def test_token_shows_only_its_streams() -> None:
     """This holds for own streams and for streams of other replicas."""
-    guarded = Guarded()
-    token = guarded.token("read", streams=[HERE])
-    async with run_replica(guarded.gate) as this:
-        store_other_stream(this)
-        shown = []
+    guarded_gate = Guarded()
+    token = guarded_gate.token("read", streams=[HERE])
+    async with run_replica(guarded_gate.gate) as replica:
+        store_other_stream(replica)
+        row_lists = []
         statuses = []
-        for each in (token, guarded.token("admin")):
-            headers = {"authorization": f"Bearer {each}"}
-            answer = await this.client.get("/v1/overview", headers=headers)
-            shown.append(list_rows(answer.json()))
-            row = await this.client.get(f"/v1/streams/{THERE}/overview", headers=headers)
+        for shown_token in (token, guarded_gate.token("admin")):
+            headers = {"authorization": f"Bearer {shown_token}"}
+            answer = await replica.client.get("/v1/overview", headers=headers)
+            row_lists.append(list_rows(answer.json()))
+            row = await replica.client.get(f"/v1/streams/{THERE}/overview", headers=headers)
             statuses.append(row.status_code)
 
-    assert shown == [[(HERE, True)], [(HERE, True), (THERE, False)]]
+    assert row_lists == [[(HERE, True)], [(HERE, True), (THERE, False)]]
     assert statuses == [403, 200]
 
 
@@ -118,12 +120,12 @@ def test_overview_works_without_replica(
 ) -> None:
     """The database answers until another replica owns its streams."""
     a.process.send_signal(sent)
-    found = HTTP.get(f"{b.url}/v1/overview").raise_for_status().json()
-    shown = {each["name"]: each for each in found["streams"]}[name]
+    overview = HTTP.get(f"{b.url}/v1/overview").raise_for_status().json()
+    row = {row["name"]: row for row in overview["streams"]}[name]
     wait_until(lambda: get_row(b, name) is not None)
     taken_over = get_row(b, name) or {}
     a.process.send_signal(signal.SIGKILL)
 
-    lower = shown["domains"][0]["lower"]
-    assert (shown["answered"], shown["writers"], lower) == (False, None, 5)
+    lower = row["domains"][0]["lower"]
+    assert (row["answered"], row["writers"], lower) == (False, None, 5)
     assert taken_over["domains"][0]["held_back_by"] == "w"

@@ -48,10 +48,12 @@ async def wait_until_shared(*controllers: Controller) -> None:
     fair = -(-BUCKETS // len(controllers))
 
     def are_even() -> bool:
-        counts = [len(each._committer.streams.clocks) for each in controllers]
-        seen = [each.ownership.leases for each in controllers]
-        known = all(len(leases.mine) + len(leases.others) == BUCKETS for leases in seen)
-        return known and sum(counts) == BUCKETS and max(counts) <= fair
+        counts = [len(controller._committer.streams.clocks) for controller in controllers]
+        leases_seen = [controller.ownership.leases for controller in controllers]
+        are_all_known = all(
+            len(leases.mine) + len(leases.others) == BUCKETS for leases in leases_seen
+        )
+        return are_all_known and sum(counts) == BUCKETS and max(counts) <= fair
 
     await wait_until_async(are_even)
 
@@ -68,9 +70,9 @@ async def test_last_controller_of_database_knows_it(
             await wait_until_async(lambda: not a.ownership.is_last)
             await wait_until_async(lambda: len(b._committer.streams.clocks) == BUCKETS)
             await wait_until_async(lambda: a.ownership.owner_url("s") == "http://b")
-    acquired = CapturedCall("info", ("buckets_acquired",), {"count": BUCKETS, "streams": 0})
-    released = CapturedCall("info", ("buckets_released",), {"count": BUCKETS, "left": 0})
-    assert logger.calls == [acquired, released] * 2
+    acquired_call = CapturedCall("info", ("buckets_acquired",), {"count": BUCKETS, "streams": 0})
+    released_call = CapturedCall("info", ("buckets_released",), {"count": BUCKETS, "left": 0})
+    assert logger.calls == [acquired_call, released_call] * 2
 
 
 async def test_controller_shows_no_bucket_after_its_leases(
@@ -121,34 +123,34 @@ async def test_controllers_list_same_streams(url: str) -> None:
                 await owner.change(
                     name, operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 30}, {1: (0,)})
                 )
-        asked = [*reversed(NAMES), "nothing"]
-        found = [await each.summaries(asked) for each in (a, b)]
+        names = [*reversed(NAMES), "nothing"]
+        summaries = [await controller.summaries(names) for controller in (a, b)]
 
-    assert [each.record.name for each in found[0]] == sorted(NAMES)
-    assert found[0] == found[1]
+    assert [summary.record.name for summary in summaries[0]] == sorted(NAMES)
+    assert summaries[0] == summaries[1]
 
 
 async def test_list_of_streams_takes_few_queries(url: str) -> None:
     """Each query is a round trip."""
-    asked: list[str] = []
+    statements: list[str] = []
     async with replica(url) as a:
         for name in NAMES:
             await a.put_stream(name, {})
         async with replica(url, "http://b") as b:
             await wait_until_shared(a, b)
             engine = a._store.reading._reading  # type: ignore[attr-defined]
-            event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
-            found = await a.summaries(await a.names())
+            event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+            summaries = await a.summaries(await a.names())
 
-            assert (len(found), len(asked)) == (BUCKETS, LIST_QUERIES), asked
+            assert (len(summaries), len(statements)) == (BUCKETS, LIST_QUERIES), statements
 
 
 async def test_next_turn_is_soon_while_bucket_is_free() -> None:
     """It is also soon after an owner failed; otherwise it is a second later."""
     free = Leases(2, frozenset(), {}, 1)
-    taken = Leases(2, frozenset(), {0: "http://b", 1: "http://b"}, 1)
+    taken_leases = Leases(2, frozenset(), {0: "http://b", 1: "http://b"}, 1)
     store = Mock(local=False)
-    store.heartbeat.side_effect = (free, taken)
+    store.heartbeat.side_effect = (free, taken_leases)
     store.acquire.return_value = frozenset()
     owner = Ownership(store, GivenTime(steady=0).clocks(), Mock(), asyncio.to_thread)
     owner._keeper.stop()

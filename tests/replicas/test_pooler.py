@@ -28,21 +28,25 @@ SENTENCE = (
 @pytest.fixture(params=[True, False], ids=["knows statements", "knows no statements"])
 def pooler(request: pytest.FixtureRequest, url: str) -> Iterator[Pooler]:
     """A pooler in session mode, which may change to transaction mode."""
-    with Pooler(url, "session", knows_statements=request.param) as made:
-        yield made
+    with Pooler(url, "session", knows_statements=request.param) as pooler:
+        yield pooler
 
 
 @pytest.fixture
 def replicas(pooler: Pooler, tmp_path: Path) -> Iterator[list[ServeProcess]]:
     """Two replicas, which share all buckets."""
     with ExitStack() as stack:
-        started = [
+        started_replicas = [
             stack.enter_context(ServeProcess(tmp_path, "--database", pooler.url)) for _ in "ab"
         ]
-        for each in started:
-            each.ready()
-        wait_until(lambda: [read_buckets(each)["this"] for each in started] == [BUCKETS / 2] * 2)
-        yield started
+        for replica in started_replicas:
+            replica.ready()
+        wait_until(
+            lambda: (
+                [read_buckets(replica)["this"] for replica in started_replicas] == [BUCKETS / 2] * 2
+            )
+        )
+        yield started_replicas
 
 
 def accepts_note(url: str, stream: str, time: int) -> bool:
@@ -57,20 +61,22 @@ def accepts_note(url: str, stream: str, time: int) -> bool:
 
 def wait_for_ends(replicas: list[ServeProcess]) -> list[tuple[int, str]]:
     """Return the status and the last line of each replica."""
-    statuses = [each.process.wait(PATIENCE_S) for each in replicas]
-    lines = [each.text().splitlines()[-1] for each in replicas]
+    statuses = [replica.process.wait(PATIENCE_S) for replica in replicas]
+    lines = [replica.text().splitlines()[-1] for replica in replicas]
     return list(zip(statuses, lines, strict=True))
 
 
 def test_pooler_in_session_mode_is_as_good_as_none(
     pooler: Pooler, replicas: list[ServeProcess]
 ) -> None:
-    streams = [find_owned_name(each) for each in replicas]
-    for each in streams:
-        replicas[0].create(each)
-    accepted = [accepts_note(replica.url, each, 5) for replica in replicas for each in streams]
+    streams = [find_owned_name(replica) for replica in replicas]
+    for stream in streams:
+        replicas[0].create(stream)
+    are_accepted = [
+        accepts_note(replica.url, stream, 5) for replica in replicas for stream in streams
+    ]
 
-    assert (pooler.mode, accepted) == ("session", [True] * 4)
+    assert (pooler.mode, are_accepted) == ("session", [True] * 4)
 
 
 def test_check_of_database_names_a_pooler_in_transaction_mode(pooler: Pooler) -> None:
@@ -87,10 +93,10 @@ def test_controllers_end_once_others_get_their_sessions(
     pooler: Pooler, replicas: list[ServeProcess], tmp_path: Path
 ) -> None:
     """No bucket ever has two owners: of two notes, the earlier one is refused afterwards."""
-    streams = [find_owned_name(each) for each in replicas]
+    streams = [find_owned_name(replica) for replica in replicas]
     for each in streams:
         replicas[0].create(each)
-    urls = [each.url for each in replicas]  # their last line is not of the log
+    urls = [replica.url for replica in replicas]  # their last line is not of the log
     accepted_twice = []
     pooler.mode = "transaction"
     until = monotonic() + PATIENCE_S
@@ -98,16 +104,16 @@ def test_controllers_end_once_others_get_their_sessions(
         assert monotonic() < until, "a controller still runs"
         first, second = urls if time % 4 else reversed(urls)
         for stream in streams:
-            accepted = accepts_note(first, stream, time), accepts_note(second, stream, time - 1)
-            if all(accepted):
+            are_accepted = accepts_note(first, stream, time), accepts_note(second, stream, time - 1)
+            if all(are_accepted):
                 accepted_twice.append((stream, time))
-        if accepted_twice or all(each.process.poll() is not None for each in replicas):
+        if accepted_twice or all(replica.process.poll() is not None for replica in replicas):
             break
-    examined = run_command("doctor", "--url", urls[0], cwd=tmp_path)
+    examination = run_command("doctor", "--url", urls[0], cwd=tmp_path)
 
     assert (accepted_twice, wait_for_ends(replicas)) == ([], [(1, SENTENCE)] * 2)
-    assert examined.returncode == 1
-    assert PASSWORD not in "".join(each.text() for each in replicas)
+    assert examination.returncode == 1
+    assert PASSWORD not in "".join(replica.text() for replica in replicas)
 
 
 @pytest.mark.parametrize("knows_statements", [True, False])
@@ -121,4 +127,4 @@ def test_controllers_end_at_start_in_transaction_mode(
         ends = wait_for_ends(replicas)
 
     assert ends == [(1, SENTENCE)] * 2
-    assert not any("Traceback" in each.text() for each in replicas)
+    assert not any("Traceback" in replica.text() for replica in replicas)

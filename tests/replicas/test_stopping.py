@@ -28,29 +28,29 @@ EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 async def test_waiting_notes_are_committed_before_release(this: Replica) -> None:
     """The callers get their answers from this replica."""
     async with this.store.watch.hold(this.note(HERE)) as first:
-        asked = [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
+        requests = [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
         await wait_until_async(lambda: this.controller._committer.depth == 3)
         this.controller.prepare_to_stop()
-    answers = await asyncio.gather(first, *asked)
+    answers = await asyncio.gather(first, *requests)
     await wait_until_async(lambda: not this.controller.owns(HERE))
 
-    assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 4, [])
+    assert ([answer.status_code for answer in answers], this.owner.frames) == ([200] * 4, [])
 
 
 async def test_requests_after_release_go_to_new_owner(this: Replica) -> None:
     """Notes and other requests are forwarded unchanged."""
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: not this.controller.owns(HERE))
-    asked = [
+    requests = [
         asyncio.create_task(this.note(HERE)),
         asyncio.create_task(this.client.get(f"/v1/streams/{HERE}/explain")),
     ]
     await asyncio.sleep(0.1)
-    early = [each.done() for each in asked]
+    early = [request.done() for request in requests]
     this.store.leases = Leases(BUCKETS, frozenset(), EVERYTHING, 1)
-    noted, explained = await asyncio.gather(*asked)
+    note_answer, explanation = await asyncio.gather(*requests)
 
-    assert (early, noted.content, explained.json()) == ([False, False], RESULTS.body, {})
+    assert (early, note_answer.content, explanation.json()) == ([False, False], RESULTS.body, {})
 
 
 async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> None:
@@ -62,7 +62,7 @@ async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> Non
     async with asyncio.timeout(4):  # less than such requests are held otherwise
         answers = [await this.note(HERE), await this.client.get(f"/v1/streams/{HERE}/explain")]
 
-    refusals = [(*problem(each)[:2], each.headers["retry-after"]) for each in answers]
+    refusals = [(*problem(answer)[:2], answer.headers["retry-after"]) for answer in answers]
     assert refusals == [(503, "no_owner", "1")] * 2
 
 
@@ -86,7 +86,7 @@ async def test_streams_are_released_after_failed_commit(this: Replica) -> None:
     answers = await asyncio.gather(first, behind)
     await wait_until_async(lambda: not this.store.leases.mine)
 
-    assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
+    assert [problem(answer)[:2] for answer in answers] == [(503, "unavailable")] * 2
 
 
 def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> Wire:
@@ -128,13 +128,13 @@ def test_streams_move_before_open_requests_of_stop_end(
         poll = beside.submit(HTTP.get, f"{a.url}{path}/marks?after=1&wait_ms=15000")
         wait_until(lambda: count_polls(a) == 1)
         a.process.terminate()
-        answers = [note_time(b, name, noted) for noted in range(6, 36)]
+        answers = [note_time(b, name, time) for time in range(6, 36)]
         still_open = a.process.poll() is None
         answers.append(poll.result().status_code)
-    statuses = [complete(each) for each in slow]
-    ended = a.process.wait(timeout=PATIENCE_S)
+    statuses = [complete(request) for request in slow]
+    exit_status = a.process.wait(timeout=PATIENCE_S)
 
-    assert (set(answers), still_open, statuses, ended) == ({200}, True, [200] * 2, 0)
+    assert (set(answers), still_open, statuses, exit_status) == ({200}, True, [200] * 2, 0)
     writers = HTTP.get(f"{b.url}{path}/writers").json()["writers"]
     times = {row["writer"]: row["times"]["default"] for row in writers}
     assert (times, read_lowers(b, name)[-1]) == ({"w": 35, "slow": 9}, (31, 35))
@@ -150,26 +150,26 @@ def test_last_replica_ends_after_its_slow_requests(
     A controller with its database in a file answers them, because no other replica could.
     """
     options = ("--database", request.getfixturevalue("url")) if shares else ()
-    with ServeProcess(tmp_path, *options).ready() as only:
-        HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
-        slow = send_half(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
-        only.process.terminate()
+    with ServeProcess(tmp_path, *options).ready() as only_replica:
+        HTTP.put(f"{only_replica.url}/v1/streams/s").raise_for_status()
+        slow = send_half(only_replica, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
+        only_replica.process.terminate()
         if shares:
-            wait_until(lambda: '"buckets_released"' in only.text())
+            wait_until(lambda: '"buckets_released"' in only_replica.text())
         else:
-            wait_until(lambda: not listens(only.port))
-        answered = complete(slow)
-        ended = only.process.wait(timeout=PATIENCE_S)
+            wait_until(lambda: not listens(only_replica.port))
+        late_answer = complete(slow)
+        exit_status = only_replica.process.wait(timeout=PATIENCE_S)
 
-    assert (answered, ended) == (answer, 0)
+    assert (late_answer, exit_status) == (answer, 0)
 
 
 # Streams of a killed replica
 
 
-def note_until_accepted(replica: ServeProcess, name: str, noted: int) -> None:
+def note_until_accepted(replica: ServeProcess, name: str, time: int) -> None:
     """Note until it is accepted: a busy machine may delay the takeover."""
-    wait_until(lambda: note_time(replica, name, noted) == 200)
+    wait_until(lambda: note_time(replica, name, time) == 200)
 
 
 @pytest.mark.acceptance

@@ -32,8 +32,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="module", params=DURABLE)
 def record(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Record:
     """Hold the trial on a database, and return its record."""
-    made = Record(request.param, WRITERS)
-    RECORDS.append(made)
+    new_record = Record(request.param, WRITERS)
+    RECORDS.append(new_record)
     directory = tmp_path_factory.mktemp("scale")
     if request.param == "postgres":
         server: Server = request.getfixturevalue("server")
@@ -41,8 +41,8 @@ def record(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     else:
         database = sqlite_url(directory / "noted-time.db")
     try:
-        hold_trial(database, CONTROLLERS[made.database], directory, made)
+        hold_trial(database, CONTROLLERS[new_record.database], directory, new_record)
     finally:
-        made.write(FIGURES / f"{made.database}.json")
+        new_record.write(FIGURES / f"{new_record.database}.json")
         shutil.rmtree(directory)
-    return made
+    return new_record

@@ -101,15 +101,15 @@ class Crowd:
     def wait_for_mark(self, step: int) -> int:
         """Wait until a mark has the time of a step; return how many writers the marks excluded."""
         until = time.monotonic() + PATIENCE_S
-        excluded = 0
+        excluded_count = 0
         while time_of(step) not in self.lowers:
             assert time.monotonic() < until, f"no mark at {time_of(step)}, but at {self.lowers}"
             for mark in self.ask("marks", after=self._last_seq, wait_ms=LONG_POLL_MS)["marks"]:
                 self._last_seq = mark["seq"]
                 self.lowers.append(mark["lower"])
                 self.marked_at_s = mark["written_at"] / 1000
-                excluded += mark.get("excluded_count", len(mark["excluded"]))
-        return excluded
+                excluded_count += mark.get("excluded_count", len(mark["excluded"]))
+        return excluded_count
 
     def count_missing(self, step: int) -> int:
         """Return how many writers are missing at the mark of a step."""

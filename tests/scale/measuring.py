@@ -59,7 +59,7 @@ class Probe:
         """Return the seconds of the calls that ended since, with a call that began since."""
         count = len(self.samples)
         wait_until(lambda: len(self.samples) >= count + 2)
-        return [each.seconds for each in list(self.samples) if each.ended_at >= begun_at]
+        return [sample.seconds for sample in list(self.samples) if sample.ended_at >= begun_at]
 
     def _run(self) -> None:
         with httpx.Client(timeout=PATIENCE_S, trust_env=False) as client:
@@ -133,10 +133,10 @@ class Record:
         idle = f"idle p99 {1000 * self.idle_p99_health_s:.0f} and {1000 * self.idle_p99_note_s:.0f}"
         head = f"{'stage':<12}{'s':>8}{'healthz ms':>12}{'note ms':>10}  peak MiB"
         lines = [f"{title}, {idle} ms", head]
-        for each in self.stages.values():
-            worst = f"{1000 * each.worst_health_s:>12.0f}{1000 * each.worst_note_s:>10.0f}"
-            peaks = " ".join(f"{peak:.0f}" for peak in each.peaks_mib)
-            lines.append(f"{each.name:<12}{each.seconds:>8.1f}{worst}  {peaks}")
+        for stage in self.stages.values():
+            worst = f"{1000 * stage.worst_health_s:>12.0f}{1000 * stage.worst_note_s:>10.0f}"
+            peaks = " ".join(f"{peak:.0f}" for peak in stage.peaks_mib)
+            lines.append(f"{stage.name:<12}{stage.seconds:>8.1f}{worst}  {peaks}")
         for name, seconds in self.excluded_after_s.items():
             lines.append(f"{name}: excluded {seconds:.1f} s after the timeout")
         if self.repeats:
@@ -154,7 +154,7 @@ class Meter:
     def __init__(self, controllers: Sequence[ServeProcess], stream: str, record: Record) -> None:
         """Probe each controller, and the first one by notes of the stream."""
         self._controllers = controllers
-        self._health = [probe_health(each) for each in controllers]
+        self._health = [probe_health(controller) for controller in controllers]
         self._notes = probe_notes(controllers[0], stream)
         self._record = record
         self._stack = ExitStack()
@@ -172,7 +172,7 @@ class Meter:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure a stage, also one that fails."""
-        usages = [Usage(each.process.pid) for each in self._controllers]
+        usages = [Usage(controller.process.pid) for controller in self._controllers]
         begun_at = time.monotonic()
         try:
             yield
@@ -181,19 +181,21 @@ class Meter:
             self._record.stages[name] = Stage(
                 name,
                 seconds,
-                max(max(each.list_seconds(begun_at)) for each in self._health),
+                max(max(probe.list_seconds(begun_at)) for probe in self._health),
                 max(self._notes.list_seconds(begun_at)),
-                tuple(each.peak() for each in usages),
+                tuple(usage.peak() for usage in usages),
             )
 
     def measure_idle(self) -> None:
         """Measure calls and memory while nothing else happens."""
         begun_at = time.monotonic()
-        counts = [len(each.samples) for each in (*self._health, self._notes)]
+        counts = [len(probe.samples) for probe in (*self._health, self._notes)]
         with self.stage("idle"):
             for probe, count in zip((*self._health, self._notes), counts, strict=True):
                 wait_until(lambda: len(probe.samples) >= count + IDLE_CALLS)  # noqa: B023 - called at once
-        health_seconds = [each for probe in self._health for each in probe.list_seconds(begun_at)]
+        health_seconds = [
+            seconds for probe in self._health for seconds in probe.list_seconds(begun_at)
+        ]
         self._record.idle_p99_health_s = percentile(health_seconds, 99)
         self._record.idle_p99_note_s = percentile(self._notes.list_seconds(begun_at), 99)
         self._record.idle_mib = self._record.stages["idle"].peaks_mib

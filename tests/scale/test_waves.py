@@ -38,7 +38,7 @@ LAST_STEP = 1 + 2 * len(WAVES)
 def list_peaks(record: Record, number: int) -> list[float]:
     """Return the peak of each controller in a wave and the return after it."""
     stages = [stage for name, stage in record.stages.items() if name.endswith(f" {number}")]
-    return [max(peaks) for peaks in zip(*(each.peaks_mib for each in stages), strict=True)]
+    return [max(peaks) for peaks in zip(*(stage.peaks_mib for stage in stages), strict=True)]
 
 
 def find_excess(
@@ -46,9 +46,9 @@ def find_excess(
 ) -> list[tuple[float, float]]:
     """Return the memory before and after of each controller that has grown too much."""
     return [
-        (earlier, later)
-        for earlier, later in zip(before, after, strict=True)
-        if later > max(earlier * most_ratio, earlier + GROWTH_MIB)
+        (earlier, later_peak)
+        for earlier, later_peak in zip(before, after, strict=True)
+        if later_peak > max(earlier * most_ratio, earlier + GROWTH_MIB)
     ]
 
 
@@ -65,9 +65,9 @@ def test_no_mark_is_made_before_all_are_excluded(record: Record) -> None:
 
 
 def test_marks_name_all_silent_writers(record: Record) -> None:
-    named = {stage: count for stage, count in record.excluded.items() if count}
+    named_counts = {stage: count for stage, count in record.excluded.items() if count}
 
-    assert named == dict.fromkeys(WAVES, record.writers)
+    assert named_counts == dict.fromkeys(WAVES, record.writers)
 
 
 def test_all_are_missing_until_they_return(record: Record) -> None:
@@ -85,7 +85,7 @@ def test_no_acknowledged_note_is_lost(record: Record) -> None:
 def test_all_are_excluded_soon_after_their_timeout(record: Record, wave: str) -> None:
     """All notes are timed before and after the wave, because others may use the machine."""
     stages = [record.stages[name] for name in ("fill", wave.replace("wave", "return"))]
-    most_s = max(EXCLUSION_S, EXCLUSION_RATIO * max(each.seconds for each in stages))
+    most_s = max(EXCLUSION_S, EXCLUSION_RATIO * max(stage.seconds for stage in stages))
 
     assert record.excluded_after_s[wave] <= most_s
 

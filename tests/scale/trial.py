@@ -37,7 +37,7 @@ def hold_trial(database: str, count: int, directory: Path, record: Record) -> No
         stream, other = find_owned_name(owner, "crowd"), find_owned_name(owner, "other")
         owner.create(stream, writer_timeout_ms=TIMEOUT_MS)
         owner.make(other)
-        lines = [len(each.log()) for each in controllers]
+        lines = [len(controller.log()) for controller in controllers]
         try:
             with (
                 closing(Crowd(owner, stream, record.writers)) as crowd,

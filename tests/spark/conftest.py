@@ -16,8 +16,8 @@ from tools.trials.served import Served
 @pytest.fixture(scope="session")
 def shared_controller() -> Iterator[Served]:
     """Return a controller for all tests here, because a start takes a third of a second."""
-    with Served() as served:
-        yield served
+    with Served() as server:
+        yield server
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def landings(tmp_path: Path, controller: Served) -> NotedStream:
 @pytest.fixture
 def served() -> Iterator[Served]:
     """Return a whole controller with the stream `flights`."""
-    with Served() as served:
-        served.create("flights", max_time_ahead_ms=None)
-        yield served
+    with Served() as server:
+        server.create("flights", max_time_ahead_ms=None)
+        yield server
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ class GivenTopic:
         if self.fault:
             raise self.fault
         ends = self.lower.pop(0) if self.lower else self.ends
-        known = {p: end for p, end in ends.items() if p not in self.leaderless}
-        return TopicLook(self.id, known, self.leaderless)
+        known_ends = {p: end for p, end in ends.items() if p not in self.leaderless}
+        return TopicLook(self.id, known_ends, self.leaderless)
 
     def begins(self) -> dict[int, int]:
         """Return where the partitions begin that have a leader."""
@@ -76,8 +76,8 @@ class GivenFeed(LocalFeed):
 
     def take(self) -> FeedMarks:
         """Return the marks that were added since."""
-        new, self._taken = self._marks[self._taken :], len(self._marks)
-        return FeedMarks("s", new)
+        new_marks, self._taken = self._marks[self._taken :], len(self._marks)
+        return FeedMarks("s", new_marks)
 
 
 class Query:
@@ -123,8 +123,8 @@ class Query:
             streams, "", self._checkpoint, policy=policy, kafka=terms, lag_ms=self._lag_ms
         )
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
-        planned = TopicPlan("flights", self.topic, terms, patience_s=self.patience_s)
-        self._planner = TopicPlanner(query, releasers, {"flights": planned})
+        topic_plan = TopicPlan("flights", self.topic, terms, patience_s=self.patience_s)
+        self._planner = TopicPlanner(query, releasers, {"flights": topic_plan})
         self._frozen: dict[int, int] | None = None
         if now:
             before = dict(self.topic.ends)
@@ -153,30 +153,37 @@ class Query:
         Spark asks for the marks first, or `last` if there are many sources. Some rows are written
         between its two calls.
         """
-        start, read = self.batches[-1] if self.batches else (self._planner.beginning, {})
-        there = dict(self.topic.ends)
+        start, read_ends = self.batches[-1] if self.batches else (self._planner.beginning, {})
+        visible_ends = dict(self.topic.ends)
         if last:
             self._write(between)
             self.mark()
         stop = self._planner.plan(start, ReadAllAvailable())
         if not last:
             self._write(between)
-            there = dict(self.topic.ends)
-        there = there if self._frozen is None else self._frozen
+            visible_ends = dict(self.topic.ends)
+        visible_ends = visible_ends if self._frozen is None else self._frozen
         # a partition that was just added may be missing from Spark's look, and then only
-        seen = {p: end for p, end in there.items() if p in read or p not in missing}
-        if self.topic.leaderless & seen.keys() or crash:
+        visible_ends_seen = {
+            p: end for p, end in visible_ends.items() if p in read_ends or p not in missing
+        }
+        if self.topic.leaderless & visible_ends_seen.keys() or crash:
             return  # Spark fails, or is killed; nothing is planned
         if self.limit is AheadLimit.MOST_ROWS:
-            seen = {p: min(end, read.get(p, 0) + 1) for p, end in seen.items()}
-        ends = {p: max(seen.get(p, 0), read.get(p, 0)) for p in read.keys() | seen}
-        if (stop, ends) == (start, read):
+            visible_ends_seen = {
+                p: min(end, read_ends.get(p, 0) + 1) for p, end in visible_ends_seen.items()
+            }
+        ends = {
+            p: max(visible_ends_seen.get(p, 0), read_ends.get(p, 0))
+            for p in read_ends.keys() | visible_ends_seen
+        }
+        if (stop, ends) == (start, read_ends):
             return
         self.batches.append((stop, ends))
         number = len(self.batches) - 1
         plan(Path(self._checkpoint), number, stop.to_json(), {"flights": ends})
         tasks = self._planner.list_tasks(start.to_json(), stop.to_json())
-        self.tasks.append([each.value for each in tasks])
+        self.tasks.append([task.value for task in tasks])
         self._judge(len(self.batches) - 1)
 
     def _write(self, rows: dict[int, int]) -> None:
@@ -192,9 +199,9 @@ class Query:
         if not let_in:
             return
         start, stop = self.batches[batch - 1][1], self.batches[batch][1]
-        for partition, below in self.marks[let_in - 1].cut.offsets.items():
+        for partition, end in self.marks[let_in - 1].cut.offsets.items():
             first = start.get(partition, 0)
-            if first < min(below, stop.get(partition, 0)):
+            if first < min(end, stop.get(partition, 0)):
                 self.late.append(f"batch {batch} has {partition}@{first}, and mark {let_in}")
 
     def let_in(self, batch: int) -> int:
@@ -245,9 +252,9 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
             query.mark()
         case ("plan", between, missing, last, crash):
             query.plan(between, missing, last=last, crash=crash)
-        case ("restart", limit, ahead, now, last, again, claims):
+        case ("restart", limit, ahead, now, last, is_repeated, claims):
             query.restart(limit, ahead=ahead, now=now, last=last, claims=claims)
-            if again and query.batches:
+            if is_repeated and query.batches:
                 query.rerun()
         case ("leaderless", partitions):
             query.topic.leaderless = partitions
@@ -366,19 +373,19 @@ LACK = (
 def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
     """The query fails a batch earlier if the topic does not have the rows."""
     ahead = MarkAhead(1, 7, {0: 4})
-    admitted, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
+    offset_ahead, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
     second, third = TopicPlan("flights"), TopicPlan("flights")
     second.begin_batch(2, {0: 3})
     third.begin_batch(3, {0: 3})
     with pytest.raises(Rejected) as late:
-        third.find_due(admitted)
-    with pytest.raises(Rejected) as lost:
+        third.find_due(offset_ahead)
+    with pytest.raises(Rejected) as loss_error:
         second.find_unclear(ahead, look)
 
     restart = "start a query with a new checkpoint"
     wait = "Start the query again once the topic has these rows; if they were deleted,"
-    assert second.find_due(admitted) == ahead
-    assert [str(each.value) for each in (late, lost)] == [
+    assert second.find_due(offset_ahead) == ahead
+    assert [str(error.value) for error in (late, loss_error)] == [
         LACK.format("but", 3, f"Rows below it would be dropped as late: {restart}"),
         LACK.format("it ends at 3, and", 2, f"{wait} {restart}"),
     ]
@@ -418,12 +425,12 @@ def test_only_a_query_without_limits_reads_ahead(
 ) -> None:
     """It reads ahead in the partitions that it has read before."""
     topic = GivenTopic({0: 5, 2: 1})
-    planned = TopicPlan("flights", topic, KafkaPlanning({}, ahead=ahead, limit=limit))
-    planned.begin_batch(1, {0: 3, 1: 4})
+    topic_plan = TopicPlan("flights", topic, KafkaPlanning({}, ahead=ahead, limit=limit))
+    topic_plan.begin_batch(1, {0: 3, 1: 4})
     if now:
-        planned.freeze()
+        topic_plan.freeze()
 
-    assert planned.find_position(topic.look()) == position
+    assert topic_plan.find_position(topic.look()) == position
 
 
 def test_rows_deleted_before_the_query_are_logged_once(
@@ -432,7 +439,7 @@ def test_rows_deleted_before_the_query_are_logged_once(
     """The offset log keeps it for later runs. It alone makes no batch."""
     query = Query(GivenTopic({0: 3, 1: 3}, first={0: 3, 1: 1}), str(tmp_path), WholeFrom())
     query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
-    waited = query._planner.wait_for_whole()
+    progress = query._planner.wait_for_whole()
     query.restart()
     caplog.clear()
     for _ in range(3):
@@ -441,13 +448,13 @@ def test_rows_deleted_before_the_query_are_logged_once(
     query.restart()
     query.plan({1: 1}, set())
 
-    assert waited == ({"flights": WholeFrom(time=30)}, {"flights": {"0": 3, "1": 1}})
+    assert progress == ({"flights": WholeFrom(time=30)}, {"flights": {"0": 3, "1": 1}})
     (message,) = [record.getMessage() for record in caplog.records]
     assert message == (
         "Kafka topic 'flights': rows before offsets {0: 3, 1: 1} were deleted before the query "
         "began; no row is left in partitions [0]; windows that begin before 30 may lack rows"
     )
-    assert [ended.streams["flights"].facts.whole for ended, _ in query.batches] == [
+    assert [end_offset.streams["flights"].facts.whole for end_offset, _ in query.batches] == [
         WholeFrom(),
         *[WholeFrom(time=30)] * (len(query.batches) - 1),
     ]
@@ -470,14 +477,14 @@ def test_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> None
 def test_missing_rows_of_a_compacted_topic_are_unknown() -> None:
     """They are unknown while a partition has no leader, too."""
     topic = GivenTopic({0: 3, 1: 3}, first={1: 2}, cleanup="compact,delete")
-    compacted = find_whole_from(topic, topic.look())
+    compacted_from = find_whole_from(topic, topic.look())
     topic.cleanup = "delete"
-    whole = find_whole_from(topic, topic.look())
+    whole_from = find_whole_from(topic, topic.look())
     topic.leaderless = frozenset({1})
 
     missing = "it is compacted, so rows are missing wherever their key came again"
-    assert (compacted, whole) == (WholeFrom(unknown=missing), WholeFrom({0: 0, 1: 2}))
-    stored = [to_builtins(each, str_keys=True) for each in (compacted, whole)]
-    assert stored == [{"unknown": missing}, {"begins": {"0": 0, "1": 2}}]
+    assert (compacted_from, whole_from) == (WholeFrom(unknown=missing), WholeFrom({0: 0, 1: 2}))
+    stored_forms = [to_builtins(each, str_keys=True) for each in (compacted_from, whole_from)]
+    assert stored_forms == [{"unknown": missing}, {"begins": {"0": 0, "1": 2}}]
     with pytest.raises(Unreachable, match=r"^partitions \[1\] have no leader$"):
         find_whole_from(topic, topic.look())

@@ -87,12 +87,12 @@ def test_offset_log_in_an_object_store_moves_the_watermark(
     """The store serves Spark's checkpoint directory, and the planner's process asks it."""
     pytest.importorskip("obstore")
     ticks.marks.note("w", 3000, {0: 30})
-    own = dict(spark.sparkContext.environment)
+    environment = dict(spark.sparkContext.environment)
     with ObjectStore(output.checkpoint.parent) as store:
         spark.sparkContext.environment.update(store.environment())
         add_watermark = ticks.add_watermark(checkpoint=f"s3a://{output.checkpoint.name}")
         query = output.start(count_per_second(add_watermark, "timestamp"))
-        spark.sparkContext.environment = own
+        spark.sparkContext.environment = environment
 
         assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
         query.stop()
@@ -111,8 +111,8 @@ def test_static_events_are_refused(spark: SparkSession, controller: Served) -> N
 @pytest.mark.parametrize("column", ["timestamp", "created"])
 def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: str) -> None:
     """This includes a dropped column. Spark would take the lower watermark, and not report it."""
-    guessed = ticks.events().withColumn("created", F.col("timestamp"))
-    events = guessed.withWatermark(column, "1 hour").drop("created")
+    guessed_ticks = ticks.events().withColumn("created", F.col("timestamp"))
+    events = guessed_ticks.withWatermark(column, "1 hour").drop("created")
 
     with pytest.raises(Rejected, match="the events already have a watermark: leave withWater"):
         ticks.add_watermark(events)
@@ -120,9 +120,9 @@ def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: 
 
 def test_column_named_like_sparks_watermark_is_ordinary(ticks: Ticks) -> None:
     """A plan also contains the names of columns."""
-    named = ticks.events().withColumn("EventTimeWatermark ", F.lit("EventTimeWatermark "))
+    named_ticks = ticks.events().withColumn("EventTimeWatermark ", F.lit("EventTimeWatermark "))
 
-    assert ticks.add_watermark(named.where("`EventTimeWatermark ` <> ''")).isStreaming
+    assert ticks.add_watermark(named_ticks.where("`EventTimeWatermark ` <> ''")).isStreaming
 
 
 def test_second_watermark_on_our_events_is_refused(ticks: Ticks) -> None:

@@ -61,17 +61,17 @@ def test_option_refuses_unknown_values(
 NO_EVENTS: Any = None
 SEEN = KafkaRecords("seen", "127.0.0.1:9")
 ALL: dict[str, Callable[..., object]] = {
-    "read_noted_kafka": lambda url, **asked: read_noted_kafka(
-        WITHOUT_JAVA, SEEN, Noted(url), **asked
+    "read_noted_kafka": lambda url, **options: read_noted_kafka(
+        WITHOUT_JAVA, SEEN, Noted(url), **options
     ),
-    "read_relayed_kafka": lambda url, **asked: read_relayed_kafka(
-        WITHOUT_JAVA, SEEN, Noted(url), **asked
+    "read_relayed_kafka": lambda url, **options: read_relayed_kafka(
+        WITHOUT_JAVA, SEEN, Noted(url), **options
     ),
-    "with_noted_watermark": lambda url, **asked: with_noted_watermark(
-        NO_EVENTS, noted=Noted(url, "seen"), checkpoint_location="c", **asked
+    "with_noted_watermark": lambda url, **options: with_noted_watermark(
+        NO_EVENTS, noted=Noted(url, "seen"), checkpoint_location="c", **options
     ),
-    "read_complete_kafka": lambda url, **asked: read_complete_kafka(
-        WITHOUT_JAVA, SEEN, Noted(url), 0, 1, **asked
+    "read_complete_kafka": lambda url, **options: read_complete_kafka(
+        WITHOUT_JAVA, SEEN, Noted(url), 0, 1, **options
     ),
 }
 """All that promises something of a column by the marks of a domain."""
@@ -91,10 +91,10 @@ def test_marks_of_another_topic_are_refused_for_any_source(
     controller.stream("seen")
     note = {"writer": "w", "time": 1, "position": {"0": 1}, "log": "theirs"}
     controller.post("seen", note)
-    looked = []
+    calls = []
 
-    def topic(*given: object) -> SimpleNamespace:
-        looked.append(given)
+    def topic(*arguments: object) -> SimpleNamespace:
+        calls.append(arguments)
         return SimpleNamespace(look=lambda: TopicLook("ours", {0: 1}))
 
     monkeypatch.setattr(kafka, "Topic", topic)
@@ -104,7 +104,7 @@ def test_marks_of_another_topic_are_refused_for_any_source(
             controller.url, event_time="time", position=KafkaTopic("flights", client=client)
         )
 
-    assert looked == [(client, "flights")]
+    assert calls == [(client, "flights")]
 
 
 def test_marks_source_is_named_where_sources_need_names() -> None:
@@ -114,9 +114,9 @@ def test_marks_source_is_named_where_sources_need_names() -> None:
     query = MarksQuery({"b": KafkaTopic("b"), "a": KafkaTopic("a")}, "", "place", domain="ship")
     read_marks(spark, query, "t", {"sasl.password": "s"})
 
-    asked = call.name(build_source_name("marks", ["a", "b"], "ship")).format("noted_marks")
-    asked = asked.options(**build_options(query), token="t", client_secret=ANY)  # noqa: S106
-    assert spark.readStream.mock_calls == asked.load().call_list()
+    reader_calls = call.name(build_source_name("marks", ["a", "b"], "ship")).format("noted_marks")
+    reader_calls = reader_calls.options(**build_options(query), token="t", client_secret=ANY)  # noqa: S106
+    assert spark.readStream.mock_calls == reader_calls.load().call_list()
 
 
 def begin_feed(url: str) -> None:

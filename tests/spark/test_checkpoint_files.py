@@ -71,10 +71,10 @@ def test_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str, 
 )
 def test_checkpoint_that_cannot_be_read_is_refused_at_once(checkpoint: str, says: str) -> None:
     """The error repeats no secret."""
-    with pytest.raises(Rejected, match=says) as refused:
+    with pytest.raises(Rejected, match=says) as refusal:
         QueryProgress(checkpoint)
 
-    assert SECRET not in str(refused.value)
+    assert SECRET not in str(refusal.value)
 
 
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
@@ -83,14 +83,14 @@ def test_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) -> No
     (store.root / "lake" / "q" / "metadata").write_text('{"id": "an-id"}')
     plan(store, 9)
     progress = QueryProgress(f"{where}/q")
-    seen = [progress.read_watermark(9), progress.read_watermark(9)]
+    watermarks = [progress.read_watermark(9), progress.read_watermark(9)]
     plan(store, 10)
-    seen.append(progress.read_watermark(10))
+    watermarks.append(progress.read_watermark(10))
 
-    assert (seen, progress.read_query_id()) == ([9, 9, 10], "an-id")
+    assert (watermarks, progress.read_query_id()) == ([9, 9, 10], "an-id")
     names = ["9", "10", "10", "10", "11"]
-    asked = ["LIST lake/q/offsets/", *(f"GET lake/q/offsets/{name}" for name in names)]
-    assert store.requests == [*asked, "GET lake/q/metadata"]
+    requests = ["LIST lake/q/offsets/", *(f"GET lake/q/offsets/{name}" for name in names)]
+    assert store.requests == [*requests, "GET lake/q/metadata"]
 
 
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
@@ -126,11 +126,11 @@ def test_store_error_names_the_checkpoint_and_the_remedy(  # noqa: PLR0913, PLR0
         monkeypatch.setattr(files, "REQUEST_TIMEOUTS", {"timeout": timedelta(seconds=0.2)})
     monkeypatch.setattr(files, "MAX_RETRIES", 1)
     store.fault = fault
-    with pytest.raises(kind, match=says) as failed:
+    with pytest.raises(kind, match=says) as error:
         QueryProgress(f"{where}/q").read_watermark(0)
 
-    assert f"checkpoint_location='{where}/q'" in str(failed.value)
-    assert SECRET not in str(failed.value)
+    assert f"checkpoint_location='{where}/q'" in str(error.value)
+    assert SECRET not in str(error.value)
 
 
 def test_missing_credentials_are_named(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,20 +40,22 @@ def test_query_is_complete_to_its_last_commit(
     events = reader.load()
     queries = {"plain": events.select("value"), "counts": count_minutes(events)}
     outputs = {name: QueryOutput(tmp_path / name) for name in queries}
-    found: dict[str, list[int | None]] = {name: [] for name in queries}
+    times_by_name: dict[str, list[int | None]] = {name: [] for name in queries}
     for number in (1, 2):
         end = TEN + 3 * number * MINUTE
-        broker.send(topic, [(0, "a", end - MINUTE * back) for back in (3, 2, 1)])
+        broker.send(topic, [(0, "a", end - MINUTE * minutes_back) for minutes_back in (3, 2, 1)])
         stream.note("shop", end, {0: 3 * number})
         for name, output in outputs.items():
             output.catch_up(queries[name])
-            read = read_committed_offsets(str(output.checkpoint), topic)
-            found[name].append(complete_to(controller.url, topic, read).complete_to)
+            committed_offsets = read_committed_offsets(str(output.checkpoint), topic)
+            times_by_name[name].append(
+                complete_to(controller.url, topic, committed_offsets).complete_to
+            )
 
     hops = [why(controller.url, str(output.checkpoint)).root for output in outputs.values()]
-    assert found == {
+    assert times_by_name == {
         "plain": [TEN + 3 * MINUTE, TEN + 6 * MINUTE],
         "counts": [TEN, TEN + 3 * MINUTE],
     }
-    assert [hop.complete_to for hop in hops] == [times[-1] for times in found.values()]
+    assert [hop.complete_to for hop in hops] == [times[-1] for times in times_by_name.values()]
     assert {name: len(output.rows) for name, output in outputs.items()} == {"plain": 6, "counts": 3}

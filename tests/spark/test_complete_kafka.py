@@ -52,38 +52,42 @@ class Hourly:
         """Write (partition, event time); the time is the timestamp and the value."""
         self.broker.send(self.name, [(partition, str(time), time) for partition, time in rows])
 
-    def read(self, second: int, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+    def read(self, second: int, **options: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Read the window of a second, by default by the timestamps."""
         start = START + 1000 * second
-        chosen = {"event_time": "timestamp", **asked}
-        records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        noted, read = Noted(self.served.url), take_fields(BatchRead, chosen)
-        return read_complete_kafka(self.spark, records, noted, start, start + 1000, read, **chosen)
+        chosen_options = {"event_time": "timestamp", **options}
+        records = take_fields(
+            KafkaRecords, chosen_options, topic=self.name, bootstrap=self.broker.address
+        )
+        noted_stream, batch_read = Noted(self.served.url), take_fields(BatchRead, chosen_options)
+        return read_complete_kafka(
+            self.spark, records, noted_stream, start, start + 1000, batch_read, **chosen_options
+        )
 
-    def times(self, second: int, **asked: Any) -> list[int]:  # noqa: ANN401 - any parameter
+    def times(self, second: int, **options: Any) -> list[int]:  # noqa: ANN401 - any parameter
         """Return the event times of a window."""
-        times = F.unix_millis(asked.get("event_time", "timestamp"))
-        return sorted(row[0] for row in self.read(second, **asked).select(times).collect())
+        times = F.unix_millis(options.get("event_time", "timestamp"))
+        return sorted(row[0] for row in self.read(second, **options).select(times).collect())
 
-    def write(self, *, shared: bool) -> list[int]:
+    def write(self, *, is_shared: bool) -> list[int]:
         """Write and note second by second, with records up to two seconds early; return all times.
 
         Two writers have a partition each, or share both.
         """
-        chance, sent, largest, ends = random.Random(6), list[int](), [0, 0], [0, 0]
+        chance, sent_times, largest, ends = random.Random(6), list[int](), [0, 0], [0, 0]
         self.served.post(self.name, {"writer": "0"}, {"writer": "1"})
         for second in SECONDS:
             rows = [(n % 2, START + 1000 * second + chance.randrange(3000)) for n in range(16)]
             self.send(*rows)
-            sent += [time for _, time in rows]
+            sent_times += [time for _, time in rows]
             for partition, time in rows:
                 ends[partition] += 1
                 largest[partition] = max(largest[partition], time)
             for writer in (0, 1):
-                position = dict(enumerate(ends)) if shared else {writer: ends[writer]}
-                newest = max(largest) if shared else largest[writer]
+                position = dict(enumerate(ends)) if is_shared else {writer: ends[writer]}
+                newest = max(largest) if is_shared else largest[writer]
                 self.note(str(writer), START + 1000 * (second + 1), position, max_time=newest)
-        return sent
+        return sent_times
 
 
 @pytest.fixture
@@ -111,14 +115,14 @@ def test_consecutive_windows_give_each_record_once(
     warnings: int,
 ) -> None:
     """The log says so if a read begins at the first retained record."""
-    sent = hourly.write(shared=shared)
+    sent_times = hourly.write(is_shared=shared)
     hourly.send((0, START + 1500))  # late: its window is complete
-    read = {second: hourly.times(second, **asked) for second in SECONDS}
+    read_times = {second: hourly.times(second, **asked) for second in SECONDS}
 
     def select_times(second: int) -> list[int]:
-        return sorted(t for t in sent if 0 <= t - START - 1000 * second < 1000)
+        return sorted(t for t in sent_times if 0 <= t - START - 1000 * second < 1000)
 
-    assert read == {second: select_times(second) for second in SECONDS}
+    assert read_times == {second: select_times(second) for second in SECONDS}
     assert caplog.text.count("offsets below the window's end cut are read") == warnings
 
 
@@ -146,12 +150,12 @@ def test_windows_have_each_committed_record_once(hourly: Hourly) -> None:
     for second in range(3):
         produce_second(hourly, "a", second, aborts=second == 1)
         produce_second(hourly, "b", second, aborts=False)
-    committed = {"options": {"kafka.isolation.level": "read_committed"}}
-    read = [hourly.times(second, **committed) for second in range(3)]
+    committed_only = {"options": {"kafka.isolation.level": "read_committed"}}
+    read_times = [hourly.times(second, **committed_only) for second in range(3)]
 
     times = [record.time - START for record in hourly.broker.records(hourly.name)]
     assert len(times) == 24
-    assert read == [
+    assert read_times == [
         sorted(START + time for time in times if time // 1000 == second) for second in range(3)
     ]
 
@@ -193,7 +197,7 @@ def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPa
     """The error names the reason, for example an open transaction or a missing field."""
     monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
     broker, name = hourly.broker, hourly.name
-    committed = {"options": {"kafka.isolation.level": "read_committed"}}
+    committed_only = {"options": {"kafka.isolation.level": "read_committed"}}
     hanging = begin_transaction(broker, name, "hangs", partition=0, timestamp=START)
     hourly.send((0, START + 1))
     hourly.note("w", START + 1000, {0: 2}, max_time=START + 1)
@@ -201,9 +205,9 @@ def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPa
     with pytest.raises(NotCompleteYet):
         hourly.read(1)
     with pytest.raises(Unreachable, match=r"partition 0: a transaction .* at 0, .* is at 2"):
-        hourly.read(0, **committed)
+        hourly.read(0, **committed_only)
     hanging.commit_transaction(60)
-    assert hourly.times(0, **committed) == [START, START + 1]
+    assert hourly.times(0, **committed_only) == [START, START + 1]
     with pytest.raises(FAILED, match=f"topic {name}, partition 0, offset 0 has no event"):
         hourly.times(0, **PAYLOAD)
     with pytest.raises(Rejected, match="option endingOffsets is set by read_complete_kafka"):
@@ -241,25 +245,31 @@ def test_needed_ranges_cover_the_window_except_deleted_rows(  # noqa: PLR0913 - 
     Timestamps that go back are not considered.
     """
     topic = {p: sorted(log) if in_order else log for p, log in enumerate(logs)}
-    retained = {p: min(begins[p], len(log)) for p, log in topic.items()}
+    retained_begins = {p: min(begins[p], len(log)) for p, log in topic.items()}
     to = {p: min(end, len(topic[p])) for p, end in ends.items() if p in topic}
     inside = {
         p: [n for n in range(end) if start <= topic[p][n] < start + 10] for p, end in to.items()
     }
     from_cut = {p: min([*inside[p], end]) for p, end in to.items()} if exact else {}
     since = {
-        p: next((n for n in range(retained[p], len(log)) if log[n] >= start), len(log))
+        p: next((n for n in range(retained_begins[p], len(log)) if log[n] >= start), len(log))
         for p, log in topic.items()
     }
     cuts = StreamCut(from_cut), StreamCut({p: end for p, end in to.items() if end})
     window = CompleteWindow(start, start + 10, *cuts, 1, 0, exact=exact)
-    lost = find_deleted_ranges(window, retained, since)
-    reads = [find_needed_ranges(window, retained, firsts) for firsts in ({}, since, from_cut)]
+    deleted_ranges = find_deleted_ranges(window, retained_begins, since)
+    reads = [
+        find_needed_ranges(window, retained_begins, firsts) for firsts in ({}, since, from_cut)
+    ]
 
-    assert all(read.keys() == topic.keys() for read in reads)
-    assert all(retained[p] <= start <= end for read in reads for p, (start, end) in read.items())
+    assert all(ranges.keys() == topic.keys() for ranges in reads)
+    assert all(
+        retained_begins[p] <= start <= end for ranges in reads for p, (start, end) in ranges.items()
+    )
     for p, offsets in inside.items():
-        left = {n for n in offsets if n >= retained[p]}
-        assert all(left <= set(range(*read[p])) for read in reads)
+        left = {n for n in offsets if n >= retained_begins[p]}
+        assert all(left <= set(range(*ranges[p])) for ranges in reads)
         if (in_order or exact) and len(left) < len(offsets):
-            assert lost[p] == OffsetRange(from_cut.get(p, 0), min(retained[p], to[p]))
+            assert deleted_ranges[p] == OffsetRange(
+                from_cut.get(p, 0), min(retained_begins[p], to[p])
+            )

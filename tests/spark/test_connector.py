@@ -58,10 +58,10 @@ def test_other_error_of_spark_is_not_a_missing_connector(tmp_path: Path) -> None
     with ZipFile(broken, "w") as jar:
         services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
         jar.writestr(services, "com.example.NoSource")
-    done = check_sessions(str(broken))
+    process = check_sessions(str(broken))
 
-    assert "Provider com.example.NoSource not found" in done.stderr
-    assert done.stdout == ""
+    assert "Provider com.example.NoSource not found" in process.stderr
+    assert process.stdout == ""
 
 
 def test_session_without_matching_connector_names_the_package(tmp_path: Path) -> None:
@@ -69,10 +69,10 @@ def test_session_without_matching_connector_names_the_package(tmp_path: Path) ->
     other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
     foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"
     foreign.write_bytes(b"")
-    done = check_sessions("", str(foreign))
+    process = check_sessions("", str(foreign))
 
     remedy = f": start it with `spark.jars.packages` = `{kafka_package()}`, which "
-    none, unfit = (line.partition(remedy) for line in done.stdout.splitlines())
+    none, unfit = (line.partition(remedy) for line in process.stdout.splitlines())
     assert none[:2] == ("this Spark session cannot load a Kafka source", remedy)
     spark = f"Spark {pyspark.__version__} of this session"
     assert unfit[:2] == (f"{foreign.name} does not fit {spark}", remedy)

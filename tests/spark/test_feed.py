@@ -24,12 +24,12 @@ def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> 
     stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
     controller.stop()
-    feed, seen = ControllerFeed(controller.url, "flights", None, wait_ms=500), list[int]()
+    feed, seen_seqs = ControllerFeed(controller.url, "flights", None, wait_ms=500), list[int]()
     feed.begin(Released())
 
     def seqs() -> list[int]:
-        seen.extend(mark.seq for mark in feed.take().marks)
-        return seen
+        seen_seqs.extend(mark.seq for mark in feed.take().marks)
+        return seen_seqs
 
     controller.start()
     assert eventually(seqs, [1])
@@ -41,9 +41,9 @@ def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> 
     stream.seal()
     assert eventually(seqs, [1, 2, 3])
     stream_id = controller.get("flights")["id"]
-    known = FeedMarks(stream_id, (), Succession(), {0: 3}, logs=("ours",), domain="default")
-    sealed = replace(known, is_quiet=True, first_lower=10)
-    assert eventually(feed.take, sealed)
+    known_marks = FeedMarks(stream_id, (), Succession(), {0: 3}, logs=("ours",), domain="default")
+    sealed_marks = replace(known_marks, is_quiet=True, first_lower=10)
+    assert eventually(feed.take, sealed_marks)
     feed.close()
 
 
@@ -109,8 +109,8 @@ def test_batch_after_each_stated_lower_is_due_once(
 ) -> None:
     """Each case has the marks of its plans. The first plan of a run states its mark again."""
 
-    def due(restated: RestatedBatches) -> str:
-        runs = [restated.run(0, each) for each in let_in]
+    def due(batches: RestatedBatches) -> str:
+        runs = [batches.run(0, let_in_seq) for let_in_seq in let_in]
         return "".join(str(plan) for plan, run in enumerate(runs) if run) or "-"
 
     assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)

@@ -28,14 +28,14 @@ def test_skip_waits_until_the_first_whole_window_is_known(
     """Rows that were read earlier would be in windows, and Spark cannot remove them."""
     clock.write(6, 7, 8)
     clock.broker.truncate(clock.name, {0: 14})
-    found: list[DataFrame] = []
-    call = threading.Thread(target=lambda: found.append(clock.read(first_windows="skip")))
+    frames: list[DataFrame] = []
+    call = threading.Thread(target=lambda: frames.append(clock.read(first_windows="skip")))
     call.start()
     assert eventually(
         lambda: "no mark's cut reaches the first offsets of the log yet" in caplog.text,
         expected=True,
     )
-    began = bool(found)
+    began = bool(frames)
     clock.note_all(9)
     call.join()
     clock.run(first_windows="skip")

@@ -59,27 +59,27 @@ def test_query_of_the_page_gives_out_an_hour_once_it_is_over(
     served.create("flights")
     served.note("flights", TEN + 1, {"0": len(rows)})
     flights = guide.run("records = topic.")["flights"].withWatermark("departure", "6 hours")
-    counted = flights.groupBy(F.window("departure", "1 hour"), "origin").count().writeStream
-    guessed_at = counted.option("checkpointLocation", str(tmp_path / "guessed-counts"))
-    guessed = guessed_at.format("parquet").start(str(tmp_path / "guessed-hourly"))
-    guessed.processAllAvailable()
+    counts_writer = flights.groupBy(F.window("departure", "1 hour"), "origin").count().writeStream
+    guessed_at = counts_writer.option("checkpointLocation", str(tmp_path / "guessed-counts"))
+    guessed_query = guessed_at.format("parquet").start(str(tmp_path / "guessed-hourly"))
+    guessed_query.processAllAvailable()
     query = guide.run("timed.groupBy")["query"]
 
     assert eventually(lambda: read_counts(spark, tmp_path / "hourly"), [(NINE, 2)])
     assert read_counts(spark, tmp_path / "guessed-hourly") == []
     query.stop()
-    guessed.stop()
+    guessed_query.stop()
 
 
 def test_union_of_the_page_counts_every_row_of_two_topics(
     guide: Session, broker: Broker, served: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
     """The refusals name this remedy. The departures are an hour behind."""
-    for name, noted in ("arrivals", 2 * TEN - NINE), ("departures", TEN + 1):
+    for name, noted_time in ("arrivals", 2 * TEN - NINE), ("departures", TEN + 1):
         rows = [f'{{"at": "2013-01-01T{hour}:00Z", "airport": "EWR"}}' for hour in HOURS]
         send(broker, name, rows)
         served.create(name)
-        served.note(name, noted, {"0": len(rows)})
+        served.note(name, noted_time, {"0": len(rows)})
     counts = guide.run("movements =")["movements"]
     hourly = counts.groupBy(F.window("at", "1 hour")).count()
     output.checkpoint = tmp_path / "movements"

@@ -69,10 +69,10 @@ def test_login_and_pem_stores_are_translated(
 def test_untranslatable_setting_is_named_without_its_value(name: str, value: str) -> None:
     """The error asks for client=."""
     options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
-    with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refused:
+    with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refusal:
         build_client_config(options, None)
 
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(refusal.value)
     assert build_client_config(options, {"sasl.username": "me"}) == {
         "security.protocol": "SASL_SSL",
         "sasl.username": "me",

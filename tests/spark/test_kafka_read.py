@@ -28,13 +28,13 @@ def test_password_of_the_client_is_in_no_file_and_no_plan(
     clock.write(0)
     clock.note(1)
     secret = uuid4().hex
-    asked = {"client": {"sasl.username": "reader", "sasl.password": secret}}
-    clock.run(**asked)
-    clock.read(**asked).explain(extended=True)
+    options = {"client": {"sasl.username": "reader", "sasl.password": secret}}
+    clock.run(**options)
+    clock.read(**options).explain(extended=True)
 
-    kept = [file for file in clock.output.checkpoint.rglob("*") if file.is_file()]
-    assert kept
-    assert not [file for file in kept if secret.encode() in file.read_bytes()]
+    kept_files = [file for file in clock.output.checkpoint.rglob("*") if file.is_file()]
+    assert kept_files
+    assert not [file for file in kept_files if secret.encode() in file.read_bytes()]
     shown = capfd.readouterr()
     assert "client_secret" in shown.out
     assert secret not in shown.out + shown.err
@@ -48,15 +48,15 @@ def departures(records: DataFrame) -> DataFrame:
 
 def test_record_without_the_field_fails_with_its_offset(clock: Clock) -> None:
     """The parsed events have no columns for the partition and the offset."""
-    there = '{"departure": "2013-01-01T09:00:00Z", "origin": "EWR"}'
-    clock.broker.send(clock.name, [(1, there, 0), (1, '{"origin": "EWR"}', 0)])
+    valid_value = '{"departure": "2013-01-01T09:00:00Z", "origin": "EWR"}'
+    clock.broker.send(clock.name, [(1, valid_value, 0), (1, '{"origin": "EWR"}', 0)])
     clock.note(1)
     events = clock.read(event_time="departure", parse=departures)
     query = clock.output.start(count_per_second(events, "departure"))
 
-    with pytest.raises(PySparkException, match="no event time in column departure") as failed:
+    with pytest.raises(PySparkException, match="no event time in column departure") as failure:
         query.processAllAvailable()
-    assert f"a record of topic {clock.name}, partition 1, offset 1 has" in str(failed.value)
+    assert f"a record of topic {clock.name}, partition 1, offset 1 has" in str(failure.value)
 
 
 def test_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
@@ -156,15 +156,15 @@ def test_join_finds_pairs_if_one_side_has_only_marks(
     clock: Clock, other: Clock, tmp_path: Path
 ) -> None:
     """Otherwise Spark would optimize the null columns of marks, and the join's condition."""
-    outputs = [QueryOutput(tmp_path / how) for how in ("inner", "left_outer")]
+    outputs = [QueryOutput(tmp_path / join_type) for join_type in ("inner", "left_outer")]
 
     def start(output: QueryOutput) -> StreamingQuery:
-        asked: dict[str, Any] = {"event_time": "time", "parse": parse, "marks": "committed"}
+        options: dict[str, Any] = {"event_time": "time", "parse": parse, "marks": "committed"}
         place = str(output.checkpoint)
-        one, two = (each.read(checkpoint_location=place, **asked) for each in (clock, other))
+        left, two = (side.read(checkpoint_location=place, **options) for side in (clock, other))
         right = two.select(F.col("time").alias("landed"), F.col("name").alias("who"))
-        joined = one.select("time", "name").join(right, F.expr(NEAR), output.checkpoint.name)
-        return output.start(joined)
+        joined_rows = left.select("time", "name").join(right, F.expr(NEAR), output.checkpoint.name)
+        return output.start(joined_rows)
 
     def note(second: int) -> None:
         for topic in (clock, other):

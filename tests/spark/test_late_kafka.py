@@ -60,15 +60,17 @@ class LyingTopic:
         """Write (writer, partition, ms after the start), as timestamp and value."""
         producer = Producer(self.broker.config)
         for writer, partition, ms in rows:
-            at = START + ms
-            offset = sum(each.partition == partition for each in self.rows)
-            self.rows.append(Row(writer, partition, offset, at))
-            producer.produce(self.name, str(at), writer, partition=partition, timestamp=at)
+            time_ms = START + ms
+            offset = sum(row.partition == partition for row in self.rows)
+            self.rows.append(Row(writer, partition, offset, time_ms))
+            producer.produce(
+                self.name, str(time_ms), writer, partition=partition, timestamp=time_ms
+            )
         assert producer.flush(60) == 0
 
     def note(self, second: int, *writers: str) -> None:
         """Note a second and all written rows as these writers."""
-        ends = {str(p): sum(each.partition == p for each in self.rows) for p in range(3)}
+        ends = {str(p): sum(row.partition == p for row in self.rows) for p in range(3)}
         for writer in writers:
             time = START + 1000 * second
             self.served.post(self.name, {"writer": writer, "time": time, "position": ends})
@@ -87,39 +89,41 @@ class LyingTopic:
                 for liar in LIARS
                 if second
             ]
-            mixed = [*honest, *lies]
-            chance.shuffle(mixed)
-            self.send(*mixed)
+            mixed_rows = [*honest, *lies]
+            chance.shuffle(mixed_rows)
+            self.send(*mixed_rows)
             if second not in {3, 7}:  # no mark in between: the rows of two seconds lie together
                 self.note(second + 1, *WRITERS)
 
     @property
     def marks(self) -> list[Mark]:
         """The kept marks."""
-        return [read_json(Mark, each) for each in self.served.all_marks(self.name)]
+        return [read_json(Mark, json_mark) for json_mark in self.served.all_marks(self.name)]
 
     def find_late_rows(self, since: int | None = None) -> list[Late]:
         """Return the late rows, by a loop over rows and marks."""
-        found = []
+        late_rows = []
         for row in self.rows:
             covers = [m for m in self.marks if m.cut.offsets.get(row.partition, 0) > row.offset]
-            passed = [m for m in self.marks if m not in covers and m.lower > row.time]
+            passed_marks = [m for m in self.marks if m not in covers and m.lower > row.time]
             is_old = since is not None and any(m.written_at < since for m in covers)
-            if passed and not is_old:
+            if passed_marks and not is_old:
                 last = max((m for m in self.marks if m not in covers), key=lambda m: m.seq)
-                found.append(Late(row.writer, row.partition, row.offset, last.seq, last.lower))
-        return sorted(found)
+                late_rows.append(Late(row.writer, row.partition, row.offset, last.seq, last.lower))
+        return sorted(late_rows)
 
-    def read(self, since: Any = None, **asked: Any) -> DataFrame:  # noqa: ANN401 - any argument
+    def read(self, since: Any = None, **options: Any) -> DataFrame:  # noqa: ANN401 - any argument
         """Read the late rows."""
-        chosen = {"event_time": "timestamp", "writer": "key", **asked}
-        records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        return read_late_kafka(self.spark, records, Noted(self.served.url), since, **chosen)
+        chosen_options = {"event_time": "timestamp", "writer": "key", **options}
+        records = take_fields(
+            KafkaRecords, chosen_options, topic=self.name, bootstrap=self.broker.address
+        )
+        return read_late_kafka(self.spark, records, Noted(self.served.url), since, **chosen_options)
 
-    def late(self, since: Any = None, **asked: Any) -> list[Late]:  # noqa: ANN401 - any argument
+    def late(self, since: Any = None, **options: Any) -> list[Late]:  # noqa: ANN401 - any argument
         """Return the late rows, in order."""
         ms = F.unix_millis("_lower")
-        rows = self.read(since, **asked).select("_writer", "partition", "offset", "_seq", ms)
+        rows = self.read(since, **options).select("_writer", "partition", "offset", "_seq", ms)
         return sorted(Late(*row) for row in rows.collect())
 
 
@@ -136,16 +140,20 @@ def test_late_rows_match_a_loop_over_rows_and_marks(topic: LyingTopic) -> None:
     older marks cover, so a nightly job reads the rest.
     """
     topic.write()
-    committed = {"options": {"kafka.isolation.level": "read_committed"}}
-    asked: list[dict[str, Any]] = [{}, committed, {"parse": parse_twice, "event_time": "at"}]
-    late, *others = [topic.late(**each) for each in asked]
+    committed_only = {"options": {"kafka.isolation.level": "read_committed"}}
+    option_sets: list[dict[str, Any]] = [
+        {},
+        committed_only,
+        {"parse": parse_twice, "event_time": "at"},
+    ]
+    late, *other_results = [topic.late(**options) for options in option_sets]
     since = topic.marks[3].written_at + 1
     recent = topic.late(datetime.fromtimestamp(since / 1000, UTC))
 
     lies = [row for row in topic.rows if row.time < START + 1000 * lowest(topic, row)]
-    assert (late, others) == (topic.find_late_rows(), [late] * 2)
+    assert (late, other_results) == (topic.find_late_rows(), [late] * 2)
     assert len(late) == len(lies) >= 3 * (len(ROUNDS) - 2)
-    assert {each.writer for each in late} == set(LIARS)
+    assert {row.writer for row in late} == set(LIARS)
     assert recent == topic.find_late_rows(since)
     assert 0 < len(recent) < len(late)
 
@@ -158,23 +166,25 @@ def lowest(topic: LyingTopic, row: Row) -> int:
 
 def test_writer_is_known_by_its_own_partition_without_a_column(topic: LyingTopic) -> None:
     """It is null if several writers noted a partition, or if the key names no known writer."""
-    own = f"{topic.name}-own"
-    topic.served.create(own)
+    own_topic = f"{topic.name}-own"
+    topic.served.create(own_topic)
     topic.send(("w0", 0, 100), ("w1", 1, 100))
-    topic.served.post(own, {"writer": "w0"}, {"writer": "w1"})
+    topic.served.post(own_topic, {"writer": "w0"}, {"writer": "w1"})
     for writer, position in (("w0", {"0": 1}), ("w1", {"1": 1, "2": 0})):
-        topic.served.post(own, {"writer": writer, "time": START + 1000, "position": position})
+        topic.served.post(own_topic, {"writer": writer, "time": START + 1000, "position": position})
     topic.send(("w0", 0, 500), ("w1", 1, 600), ("x", 2, 700), ("w1", 2, 1000))
 
-    def read(**asked: Any) -> list[str | None]:  # noqa: ANN401 - any argument
+    def read(**options: Any) -> list[str | None]:  # noqa: ANN401 - any argument
         records = KafkaRecords(topic.name, topic.broker.address)
-        noted = Noted(topic.served.url, own)
-        frame = read_late_kafka(topic.spark, records, noted, event_time="timestamp", **asked)
+        noted_stream = Noted(topic.served.url, own_topic)
+        frame = read_late_kafka(
+            topic.spark, records, noted_stream, event_time="timestamp", **options
+        )
         return [row["_writer"] for row in frame.orderBy("partition").collect()]
 
     assert read() == ["w0", "w1", "w1"]
     assert read(writer="key") == ["w0", "w1", None]
-    topic.served.post(own, {"writer": "w1", "position": {"0": 1}})
+    topic.served.post(own_topic, {"writer": "w1", "position": {"0": 1}})
     assert read() == [None, "w1", "w1"]
 
 
@@ -202,15 +212,15 @@ def test_rows_removed_by_retention_are_logged(
     topic.late()
 
     begin = topic.marks[-1].cut.offsets[0] - 1
-    assert late == [each for each in everything if each.partition or each.offset >= begin]
+    assert late == [row for row in everything if row.partition or row.offset >= begin]
     assert "partition 0: the records from" in caplog.text
     assert f"late rows below the cut of mark {topic.marks[0].seq}, written" in caplog.text
 
 
 def parse_twice(records: DataFrame) -> DataFrame:
     """Return two events for each record. The time of the second is never late."""
-    at = F.expr("timestamp_millis(CAST(CAST(value AS string) AS bigint))")
-    times = F.array(at, F.timestamp_millis(F.lit(START + 10**9)))
+    event_time = F.expr("timestamp_millis(CAST(CAST(value AS string) AS bigint))")
+    times = F.array(event_time, F.timestamp_millis(F.lit(START + 10**9)))
     return records.select("partition", "offset", "key", F.explode(times).alias("at"))
 
 

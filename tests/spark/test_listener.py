@@ -49,16 +49,16 @@ def test_bad_name_is_refused_at_once() -> None:
 
 def test_refusal_to_go_offline_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The stream was deleted before the query ended."""
-    with Served() as served:
-        served.create("flights")
-        listener = PositionListener(served.url, "flights", "counters", "one")
+    with Served() as server:
+        server.create("flights")
+        listener = PositionListener(server.url, "flights", "counters", "one")
         listener._positions["q"] = {0: 3}
-        served.call("DELETE", "/flights")
+        server.call("DELETE", "/flights")
         listener.onQueryTerminated(cast("QueryTerminatedEvent", SimpleNamespace(id="q")))
         listener.close()
 
-    who = "reader 'one' of group 'counters', stream 'flights',"
-    assert f"{who} may still be online: there is no stream 'flights'" in caplog.text
+    reader_name = "reader 'one' of group 'counters', stream 'flights',"
+    assert f"{reader_name} may still be online: there is no stream 'flights'" in caplog.text
 
 
 @pytest.mark.needs_spark("3.5")

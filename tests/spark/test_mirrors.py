@@ -24,9 +24,9 @@ class Mirror(Clock):
     @property
     def id(self) -> str:
         """The topic's own id."""
-        found = Topic(self.broker.config, self.name).look().id
-        assert found is not None
-        return found
+        topic_id = Topic(self.broker.config, self.name).look().id
+        assert topic_id is not None
+        return topic_id
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def mirror(make_clock: MakeClock) -> Mirror:
 def test_each_call_refuses_a_topic_of_another_log(mirror: Mirror, broker: Broker) -> None:
     """The error comes before a row is read. `test_asking` has the call for any source."""
     mirror.note(1, log=SOURCE)
-    noted = Noted(mirror.url, mirror.name)
+    noted_stream = Noted(mirror.url, mirror.name)
     records = KafkaRecords(mirror.name, mirror.broker.address)
     broker.create(name_noted_topic(mirror.name), 1)
     ways: list[dict[str, Any]] = [{"marks": "ahead"}, {"marks": "committed"}, {"relayed": True}]
@@ -49,27 +49,27 @@ def test_each_call_refuses_a_topic_of_another_log(mirror: Mirror, broker: Broker
             mirror.read(**way)
     with pytest.raises(AnotherLog):
         read_complete_kafka(
-            mirror.spark, records, noted, START_MS, START_MS + 1000, event_time="timestamp"
+            mirror.spark, records, noted_stream, START_MS, START_MS + 1000, event_time="timestamp"
         )
 
 
 def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Broker) -> None:
     """Marks that a relay wrote for this topic count."""
-    noted = name_noted_topic(mirror.name)
-    broker.create(noted, 1)
+    noted_topic = name_noted_topic(mirror.name)
+    broker.create(noted_topic, 1)
     mark = Mark(1, START_MS + 1000, START_MS + 1000, StreamCut(dict(mirror.ends)))
     record = NotedRecord(mirror.name, "9f", "default", mirror.id, mark)
-    broker.send(noted, [(0, record.value, 0)], "default")
-    asked: dict[str, Any] = {"relayed": True, "url": ""}
-    mirror.run(**asked)
-    counted = mirror.counts
-    broker.send(noted, [(0, structs.replace(record, topic_id=SOURCE).value, 0)], "default")
+    broker.send(noted_topic, [(0, record.value, 0)], "default")
+    options: dict[str, Any] = {"relayed": True, "url": ""}
+    mirror.run(**options)
+    counts = mirror.counts
+    broker.send(noted_topic, [(0, structs.replace(record, topic_id=SOURCE).value, 0)], "default")
 
-    assert counted == [(0, 4)]
+    assert counts == [(0, 4)]
     mirror.fails(
-        f"offset 1 of Kafka topic '{noted}' is of a topic with the id {SOURCE}, and this one has "
-        f"{mirror.id}",
-        **asked,
+        f"offset 1 of Kafka topic '{noted_topic}' is of a topic with the id {SOURCE}, "
+        f"and this one has {mirror.id}",
+        **options,
     )
 
 

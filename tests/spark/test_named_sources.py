@@ -70,9 +70,9 @@ def test_marks_find_their_events_by_the_topic(
     """Spark keeps the four names in no order, and the user's names unchanged."""
     union = user_read(clock, "zulu").union(user_read(other, "alpha"))
     for second in (0, 1):
-        for each in (clock, other):
-            each.write(second)
-            each.note(second + 1)
+        for topic_clock in (clock, other):
+            topic_clock.write(second)
+            topic_clock.note(second + 1)
         query = output.start(count_per_second(union, "timestamp"))
         query.processAllAvailable()
         query.stop()
@@ -86,8 +86,8 @@ def test_named_source_without_marks_is_refused(
 ) -> None:
     """It may be part of a union under the marks, whose rows would be dropped."""
     reader = evolving.readStream.format("rate").name("other")
-    timed = user_read(clock, "zulu").select("timestamp")
-    query = output.start(reader.load().select("timestamp").union(timed))
+    timed_rows = user_read(clock, "zulu").select("timestamp")
+    query = output.start(reader.load().select("timestamp").union(timed_rows))
 
     with pytest.raises(
         PySparkException, match=r"cover one source, but 2 follow them: .* without a name"
@@ -109,10 +109,12 @@ def test_topic_continues_under_its_marks(
 
     place = str(output.checkpoint)
     result = Commands(clock.url)("doctor", clock.name, "--checkpoint", place, "--json")
-    (found,) = (each for each in result.json["verdicts"] if each["check"] == "checkpoint")
+    (checkpoint_verdict,) = (
+        verdict for verdict in result.json["verdicts"] if verdict["check"] == "checkpoint"
+    )
     assert clock.counts == [(0, 4), (1, 4)]
     assert read_committed_offsets(place, clock.name).position == {0: 4, 1: 4}
-    assert (found["outcome"], len(names_in(output.checkpoint))) == ("ok", 2)
+    assert (checkpoint_verdict["outcome"], len(names_in(output.checkpoint))) == ("ok", 2)
 
 
 @pytest.mark.usefixtures("session_by_name")

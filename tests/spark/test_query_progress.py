@@ -33,12 +33,12 @@ def marks(token: str) -> object:
 def test_position_comes_from_the_newest_planned_batch(tmp_path: Path) -> None:
     """A search continues at the last batch it found. Older files may be deleted."""
     progress = QueryProgress(str(tmp_path))
-    seen = []
+    positions = []
     for batch in range(9, 12):
         plan(tmp_path, batch, marks("a"), {"flights": {"0": batch, "1": 2 * batch}})
-        seen.append(progress.find_position("a", FLIGHTS))
+        positions.append(progress.find_position("a", FLIGHTS))
 
-    assert seen == [{0: 9, 1: 18}, {0: 10, 1: 20}, {0: 11, 1: 22}]
+    assert positions == [{0: 9, 1: 18}, {0: 10, 1: 20}, {0: 11, 1: 22}]
 
 
 def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
@@ -104,18 +104,18 @@ def test_planned_batch_is_read_from_the_offset_log(tmp_path: Path) -> None:
     plan(tmp_path, 3, {"flights": {"0": 1}}, None, metadata=metadata(30, **policy))
     plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, metadata=metadata(40, **policy))
 
-    planned = QueryProgress(str(tmp_path)).read_batch(3)
+    batch = QueryProgress(str(tmp_path)).read_batch(3)
 
-    assert planned == PlannedBatch("q", 3, 30, "max", ({"flights": {"0": 1}}, None))
+    assert batch == PlannedBatch("q", 3, 30, "max", ({"flights": {"0": 1}}, None))
 
 
 def test_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
     """Spark writes 0. Older releases wrote no policy."""
     plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
 
-    planned = QueryProgress(str(tmp_path)).read_batch(0)
+    batch = QueryProgress(str(tmp_path)).read_batch(0)
 
-    assert planned == PlannedBatch("q", 0, None, "min", ({"flights": {"0": 1}},))
+    assert batch == PlannedBatch("q", 0, None, "min", ({"flights": {"0": 1}},))
 
 
 def test_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
@@ -157,10 +157,13 @@ OFFSETS = st.builds(
 @given(OFFSETS)
 def test_offset_survives_its_json_text(offset: NotedOffset) -> None:
     """It keeps its facts, although a change of facts alone makes no batch."""
-    read = NotedOffset.from_json(json.loads(json.dumps(offset.to_json())))
+    parsed_offset = NotedOffset.from_json(json.loads(json.dumps(offset.to_json())))
 
-    facts = [{n: of.facts for n, of in each.streams.items()} for each in (read, offset)]
-    assert (read, facts[0]) == (offset, facts[1])
+    facts = [
+        {n: stream_offset.facts for n, stream_offset in noted_offset.streams.items()}
+        for noted_offset in (parsed_offset, offset)
+    ]
+    assert (parsed_offset, facts[0]) == (offset, facts[1])
 
 
 @pytest.mark.parametrize(
@@ -172,8 +175,8 @@ def test_checkpoint_with_other_marks_is_refused(
     """The stream or domain differs."""
     query = MarksQuery({"ticks": KafkaTopic("ticks")}, controller.url, str(tmp_path), "left")
     reader = MarksReader(query)
-    read = StreamOffset(facts=StreamFacts(domain))
-    other = NotedOffset({stream: read}, "5b1e", run=1).to_json()
+    stream_offset = StreamOffset(facts=StreamFacts(domain))
+    other = NotedOffset({stream: stream_offset}, "5b1e", run=1).to_json()
 
     with pytest.raises(Rejected, match=f"is of stream {own}, and the query reads"):
         reader.latestOffset(other, reader.getDefaultReadLimit())

@@ -34,8 +34,8 @@ class GivenFeed(LocalFeed):
 
     def take(self) -> FeedMarks:
         """Return the next answer, or an empty one of the last stream."""
-        answer, *later = self.answers
-        self.answers = later or [FeedMarks(answer.stream_id)]
+        answer, *later_answers = self.answers
+        self.answers = later_answers or [FeedMarks(answer.stream_id)]
         return answer
 
     def explain(self, position: Mapping[int, int]) -> str:
@@ -60,13 +60,13 @@ def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
     """This holds with `hold`, too. A feed without an answer changes nothing."""
     for on_seal in get_args(OnSeal):
         marks = mark(1, 10, s0=1), structs.replace(mark(2, 20, s0=3), final=True)
-        known = FeedMarks("a", marks, final_cut={0: 3}, first_lower=7)
-        releaser = Releaser(GivenFeed(known, FeedMarks()), on_seal)
+        known_marks = FeedMarks("a", marks, final_cut={0: 3}, first_lower=7)
+        releaser = Releaser(GivenFeed(known_marks, FeedMarks()), on_seal)
         releaser.follow(Released())
-        at = [releaser.release(Released(), {0: end}) for end in (1, 3)]
-        found = [releaser.find_first_lower(each, 5) for each in at]
-        releaser.follow(at[0])
-        assert [*found, releaser.find_first_lower(at[0], 5)] == [7, MIN_INT64, 5]
+        releases = [releaser.release(Released(), {0: end}) for end in (1, 3)]
+        first_lowers = [releaser.find_first_lower(release, 5) for release in releases]
+        releaser.follow(releases[0])
+        assert [*first_lowers, releaser.find_first_lower(releases[0], 5)] == [7, MIN_INT64, 5]
 
 
 def test_marks_that_are_no_longer_kept_are_skipped() -> None:
@@ -93,7 +93,7 @@ def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixt
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=90),))))
     releaser.follow(Released())
     positions: list[dict[int, int]] = [{0: 0}, {0: 0}, {0: 3}, {0: 4}]
-    let_in = [releaser.release(Released(), each) for each in positions]
+    let_in = [releaser.release(Released(), position) for position in positions]
 
     assert let_in == [Released()] * 4
     (message,) = caplog.messages
@@ -133,11 +133,11 @@ def test_marks_beyond_the_year_9999_are_skipped_and_named_once(
 def test_inexpressible_mark_of_the_offset_log_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """Its lower does not count, so the next mark is admitted."""
     json = {"mark": {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}}
-    released = convert(json, StreamOffset).mark
+    released_mark = convert(json, StreamOffset).mark
     releaser = Releaser(GivenFeed(FeedMarks("b", (mark(1, 10, s0=1),))))
-    releaser.follow(released)
+    releaser.follow(released_mark)
 
-    assert releaser.release(released, {0: 1}) == Released("b", 1, 10)
+    assert releaser.release(released_mark, {0: 1}) == Released("b", 1, 10)
     subject = "stream 'flights', domain 'default'"
     assert caplog.messages == [f"{subject}: mark 7 of the offset log {LEFT_OUT}"]
 
@@ -173,6 +173,6 @@ def test_watermark_names_the_wait_of_the_next_mark() -> None:
     """It is the first segment that is not read to its cut."""
     watermark = Watermark(29, "so it is")
     following = [mark(4, 40, s0=5, s1=9), mark(5, 50, s0=7, s1=9)]
-    found = [watermark.explain_wait(marks, {0: 5, 1: 8}).because for marks in (following, [])]
+    reasons = [watermark.explain_wait(marks, {0: 5, 1: 8}).because for marks in (following, [])]
 
-    assert found == ["so it is; mark 4 needs segment 1 to 9, read to 8", "so it is"]
+    assert reasons == ["so it is; mark 4 needs segment 1 to 9, read to 8", "so it is"]

@@ -31,9 +31,9 @@ SECRET = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 def controller() -> Iterator[Served]:
     """Return a controller that asks for its token."""
     tokens = Guarded()
-    with Served(gate=tokens.gate) as served:
-        served.token = tokens.token("admin")
-        yield served
+    with Served(gate=tokens.gate) as server:
+        server.token = tokens.token("admin")
+        yield server
 
 
 def list_files_with(token: str, directory: Path) -> list[Path]:
@@ -92,13 +92,13 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
     )
     client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0, "sasl.password": SECRET}
     planner = create_planner(query, controller.token, client)
-    (releaser,), (planned,) = planner.marks.values(), planner._plans.values()
-    topic = planned._topic
+    (releaser,), (topic_plan,) = planner.marks.values(), planner._plans.values()
+    topic = topic_plan._topic
     releaser.follow(Released())
 
     assert isinstance(topic, Topic)
-    assert (planned.name, dict(topic.connection)) == ("arrivals", client)
-    assert (planned._terms, planned._patience_s) == (query.kafka, PLANNING_S)
+    assert (topic_plan.name, dict(topic.connection)) == ("arrivals", client)
+    assert (topic_plan._terms, topic_plan._patience_s) == (query.kafka, PLANNING_S)
     assert releaser._feed.subject == "stream 'flights', domain 'landed'"
     last = Released("", 1, releaser.last_lower)
     assert (releaser.final_state, releaser.has_more(last)) == ("finished", False)

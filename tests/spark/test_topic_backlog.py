@@ -49,16 +49,20 @@ def make_planner(
     policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark
 ) -> TopicPlanner:
     """Return the planner of a query on topics with these streams."""
-    named = {f"flights{n}": each for n, each in enumerate(streams)}
-    positions = {name: KafkaTopic(name).among_others for name in named}
+    streams_by_name = {f"flights{n}": stream for n, stream in enumerate(streams)}
+    positions = {name: KafkaTopic(name).among_others for name in streams_by_name}
     query = MarksQuery(positions, "", str(checkpoint), backlog=policy)
-    return TopicPlanner(query, {name: Releaser(each) for name, each in named.items()}, {})
+    return TopicPlanner(
+        query, {name: Releaser(stream_feed) for name, stream_feed in streams_by_name.items()}, {}
+    )
 
 
 def build_offset(*streams: LastMark) -> NotedOffset:
     """Return the start offset of a batch with these lowers."""
-    mark = {f"flights{n}": Released("s", 1, each.lower) for n, each in enumerate(streams)}
-    return NotedOffset({name: StreamOffset(each) for name, each in mark.items()}, "t")
+    mark = {f"flights{n}": Released("s", 1, stream.lower) for n, stream in enumerate(streams)}
+    return NotedOffset(
+        {name: StreamOffset(released_mark) for name, released_mark in mark.items()}, "t"
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,12 +85,14 @@ def test_backlog_flag_says_if_a_stream_was_behind_at_planning(
     tmp_path: Path, policy: BacklogPolicy | None, streams: list[LastMark], *, flag: bool | None
 ) -> None:
     """One of several streams is enough. Silent writers are not a backlog."""
-    own = map(replace, streams)  # a feed gives its mark once, and a process may repeat the test
-    planner = make_planner(policy, tmp_path, *own)
-    ended = planner.plan(build_offset(*streams), ReadAllAvailable())
+    own_streams = map(
+        replace, streams
+    )  # a feed gives its mark once, and a process may repeat the test
+    planner = make_planner(policy, tmp_path, *own_streams)
+    end_offset = planner.plan(build_offset(*streams), ReadAllAvailable())
 
-    assert ended.backlog is flag
-    assert NotedOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
+    assert end_offset.backlog is flag
+    assert NotedOffset.from_json(json.loads(json.dumps(end_offset.to_json()))) == end_offset
 
 
 @pytest.mark.parametrize(

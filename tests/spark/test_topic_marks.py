@@ -39,8 +39,8 @@ MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({
 class NotedClock(Clock):
     """A clock with marks in a noted topic, as a relay writes them."""
 
-    def __init__(self, *of: Any) -> None:  # noqa: ANN401 - a clock's
-        super().__init__(*of)
+    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - a clock's
+        super().__init__(*arguments)
         self.noted = name_noted_topic(self.name)
         self.broker.create(self.noted, 1)
 
@@ -55,9 +55,9 @@ class NotedClock(Clock):
         """Write a record into the noted topic."""
         self.broker.send(self.noted, [(0, value, 0)], key)
 
-    def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+    def read(self, *arguments: Option, **options: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
-        return super().read(*given, **{"relayed": True, "url": "", **asked})
+        return super().read(*arguments, **{"relayed": True, "url": "", **options})
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
         """Return where the sources end in a batch, in the order of the plan."""
@@ -83,14 +83,14 @@ def read_lowers(
     spark: SparkSession,
     rows: Rows,
     asked: WantedMarks = ASKED,
-    **how: Any,  # noqa: ANN401
+    **options: Any,  # noqa: ANN401
 ) -> list[int]:
     """Return what (key, value) stand for, in order of their offsets from 7 on."""
-    given = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
+    record_rows = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
     schema = "topic STRING, offset LONG, key STRING, value BINARY"
-    records = spark.createDataFrame(given, schema)
-    found = asked.select_lowers("flights", records, **how)
-    return [row.lower for row in found.collect()]
+    records = spark.createDataFrame(record_rows, schema)
+    lowers = asked.select_lowers("flights", records, **options)
+    return [row.lower for row in lowers.collect()]
 
 
 def make_record(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str, bytes]:
@@ -134,20 +134,21 @@ def test_foreign_record_of_the_noted_topic_fails_the_query(
     spark: SparkSession, key: str | None, value: bytes | None, says: str
 ) -> None:
     """The error names its place, the expected stream and the remedy."""
-    with pytest.raises(FAILED, match="the record at offset 8 of Kafka topic") as failed:
+    with pytest.raises(FAILED, match="the record at offset 8 of Kafka topic") as failure:
         read_lowers(spark, [make_record(50), (key, value)])
     for part in ("'flights.noted' " + says, "marks of stream 'flights'", "delete this topic"):
-        assert part in str(failed.value)
+        assert part in str(failure.value)
 
 
 def test_mark_of_another_topic_is_refused(spark: SparkSession) -> None:
     """A broker without ids gives none."""
     asked = replace(ASKED, logs={"flights": ["l-N_h", "old"]})
-    own = [
-        ("default", structs.replace(MARK, topic_id=each).value) for each in ("l-N_h", "old", None)
+    own_rows = [
+        ("default", structs.replace(MARK, topic_id=topic_id).value)
+        for topic_id in ("l-N_h", "old", None)
     ]
 
-    assert read_lowers(spark, own, asked) == [49, 49, 49]
+    assert read_lowers(spark, own_rows, asked) == [49, 49, 49]
     with pytest.raises(
         FAILED, match="is of a topic with the id a-b, and this one has l-N_h or old"
     ):
@@ -210,20 +211,20 @@ def test_relay_waits_for_a_transaction_that_a_mark_covers(make_clock: MakeClock)
         clock.write(0, 1)
         clock.note(2)
         clock.run(**asked)
-        held = clock.counts, relay_marks(relay, clock)
+        counts_and_marks = clock.counts, relay_marks(relay, clock)
         hanging.commit_transaction(60)
         wait_until(lambda: relay_marks(relay, clock) == 2)
     clock.run(**asked)
 
-    assert held == ([], 1)
+    assert counts_and_marks == ([], 1)
     assert clock.counts == [(0, 4), (1, 5)]
 
 
 def relay_marks(relay: KafkaRelay, clock: Clock) -> int:
     """Let a relay poll, and return the number of marks."""
     relay.look()
-    there = relay.noted.name in clock.broker.topics()
-    return len(clock.broker.records(relay.noted.name)) if there else 0
+    is_noted = relay.noted.name in clock.broker.topics()
+    return len(clock.broker.records(relay.noted.name)) if is_noted else 0
 
 
 def test_join_of_two_topics_is_exact_and_closed_by_seals(
@@ -235,17 +236,17 @@ def test_join_of_two_topics_is_exact_and_closed_by_seals(
         clock.note(seconds[-1] + 1, final=final)
         other.write(*seconds[: 1 if final else 2], partitions=(1,))
         other.note(seconds[-1] + 1, final=final)
-        one, two = (
-            each.read(strict=True).select(F.col("timestamp").alias(name))
-            for each, name in ((clock, "one"), (other, "two"))
+        left, two = (
+            side.read(strict=True).select(F.col("timestamp").alias(name))
+            for side, name in ((clock, "one"), (other, "two"))
         )
-        joined = one.join(two, F.expr("one = two"), "left_outer")
-        query = clock.output.start(joined.select(F.unix_millis("one"), F.unix_millis("two")))
+        joined_rows = left.join(two, F.expr("one = two"), "left_outer")
+        query = clock.output.start(joined_rows.select(F.unix_millis("one"), F.unix_millis("two")))
         query.processAllAvailable()
         query.stop()
 
-    at = [START_MS + 1000 * second + ms for second in range(4) for ms in (0, 400)]
-    pairs = [(each, each) for each in at[:6]] + [(each, None) for each in at[6:]]
+    times = [START_MS + 1000 * second + ms for second in range(4) for ms in (0, 400)]
+    pairs = [(time, time) for time in times[:6]] + [(time, None) for time in times[6:]]
     assert clock.output.rows == pairs
 
 

@@ -25,17 +25,20 @@ RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "
 @pytest.mark.parametrize("running", RUNNING)
 def test_missing_feature_of_a_spark_names_the_alternative(running: str) -> None:
     """The error names the request, the release it needs, and the running one."""
-    refused = {}
-    for asked in (*spark_integration.__all__, *NEEDED_RELEASES):
+    refusals = {}
+    for feature in (*spark_integration.__all__, *NEEDED_RELEASES):
         try:
-            require(asked, running)
+            require(feature, running)
         except SparkTooOld as error:
-            refused[asked] = str(error)
+            refusals[feature] = str(error)
 
-    assert refused.keys() == {name for name, n in NEEDED_RELEASES.items() if n > RUNNING[running]}
-    for asked, sentence in refused.items():
-        needed = ".".join(map(str, NEEDED_RELEASES[asked]))
-        begin = f"{asked} needs PySpark {needed} or newer, and {running} runs here; with this one, "
+    assert refusals.keys() == {name for name, n in NEEDED_RELEASES.items() if n > RUNNING[running]}
+    for feature, sentence in refusals.items():
+        needed_release = ".".join(map(str, NEEDED_RELEASES[feature]))
+        begin = (
+            f"{feature} needs PySpark {needed_release} or newer, and {running} runs here; "
+            "with this one, "
+        )
         assert sentence == begin + UNIVERSAL_CALL
 
 

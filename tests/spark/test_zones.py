@@ -75,7 +75,7 @@ def test_spark_and_observer_read_the_same_moment(
     """A skipped time is null in both, and of an hour that exists twice both take the first."""
     chance = random.Random(seed)
     names = [*LAWS_OF_2026, *ODD_ZONES, *chance.sample([*list_zone_names()], 8)]
-    zones = [parse_zone(each) for each in names]
+    zones = [parse_zone(name) for name in names]
     times = draw_local_times(zones, chance)
     expected = [[read_by_observer(zone, time) for time in times] for zone in zones]
 
@@ -98,6 +98,6 @@ def test_spark_keeps_microseconds(spark_in_new_york: SparkSession) -> None:
     vancouver = parse_zone("America/Vancouver")
     rows = spark_in_new_york.createDataFrame([(local,), (None,)], TIMES)
     moments = build_utc_expression(F.col("local"), vancouver, FIRST, LAST)
-    found = [row[0] for row in rows.select(F.unix_micros(moments)).collect()]
+    micros = [row[0] for row in rows.select(F.unix_micros(moments)).collect()]
 
-    assert found == [parse_time("2026-11-20T19:00Z") * 1000 + 1, None]
+    assert micros == [parse_time("2026-11-20T19:00Z") * 1000 + 1, None]

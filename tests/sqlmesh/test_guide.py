@@ -48,13 +48,13 @@ def test_rows_that_arrive_late_are_in_the_model(
 ) -> None:
     """The signal loses no row. SQLMesh's own end loses one."""
     shop.write(project(signals))
-    planned = shop.run(PLAN)
+    process = shop.run(PLAN)
     before = shop.orders
     shop.order(5, hours_ago=5)
     shop.note(lima=0)
     ran = shop.run(RUN)
 
-    assert (planned.returncode, ran.returncode) == (0, 0), planned.stdout + ran.stdout
+    assert (process.returncode, ran.returncode) == (0, 0), process.stdout + ran.stdout
     assert (before, shop.orders) == (first, then)
 
 
@@ -62,7 +62,7 @@ def test_missing_writer_stops_the_run(shop: Warehouse) -> None:
     """The error names the writer."""
     shop.write(project())
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")
-    found = shop.run(PLAN)
+    result = shop.run(PLAN)
 
-    says = "without lima: removed by an operator" in found.stderr
-    assert (found.returncode, says) == (1, True), found.stdout
+    says = "without lima: removed by an operator" in result.stderr
+    assert (result.returncode, says) == (1, True), result.stdout

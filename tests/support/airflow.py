@@ -85,15 +85,18 @@ class Airflow:
         }
         ours = Path(sys.executable).parent  # which has the command `noted-time`
         path = os.pathsep.join([str(self._programs), str(ours), os.environ["PATH"]])
-        own = {"AIRFLOW_HOME": str(self._home), "PYTHONPATH": str(self._home / "installed")}
-        return given | options | own | {"PATH": path, "DO_NOT_TRACK": "1"}
+        own_variables = {
+            "AIRFLOW_HOME": str(self._home),
+            "PYTHONPATH": str(self._home / "installed"),
+        }
+        return given | options | own_variables | {"PATH": path, "DO_NOT_TRACK": "1"}
 
     def command(self, *words: str) -> str:
         """Run a command of `airflow`, which must succeed, and return its output."""
         return self.run(str(self._programs / "airflow"), *words)
 
     def run(self, *words: str, **variables: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             words,
             env=self._environment | variables,
             cwd=self._home,
@@ -102,13 +105,21 @@ class Airflow:
             timeout=3 * PATIENCE_S,  # a script may call `airflow` several times
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout + process.stderr
 
     def __enter__(self) -> Self:
-        served = ["api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
+        server_words = [
+            "api-server",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--workers",
+            "1",
+        ]
         quiet = "--skip-serve-logs"
-        for words in (served, ["scheduler", quiet], ["dag-processor"], ["triggerer", quiet]):
+        for words in (server_words, ["scheduler", quiet], ["dag-processor"], ["triggerer", quiet]):
             command = [str(self._programs / "airflow"), *words]
             log = self._home / f"{words[0]}.log"
             process = Daemon(command, log, self._environment, cwd=self._home)
@@ -160,12 +171,13 @@ class Airflow:
         path = f"/dags/{dag}/dagRuns/~/taskInstances?task_id={task}"
         instances = self.call("GET", path)["task_instances"]
         return sorted(
-            f"{each['logical_date']} {each['state']} {each['try_number']}" for each in instances
+            f"{instance['logical_date']} {instance['state']} {instance['try_number']}"
+            for instance in instances
         )
 
     def tasks(self, dag: str, field: str = "state") -> Json:
-        found = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]
-        return {each["task_id"]: each[field] for each in found}
+        instances = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]
+        return {instance["task_id"]: instance[field] for instance in instances}
 
     def is_deferred(self, dag: str) -> bool:
         """Return whether the scheduler knows that a worker has deferred the task.

@@ -28,8 +28,10 @@ def ask(  # noqa: PLR0913 - a user's options
     """
     words: list[object] = [command, dataset]
     words += [time] if time != "" else []
-    for each in filter(None, require.split(",")):
-        words += [f"--require-{each}"] if each in EVERYONE else ["--require", each]
+    for requirement in filter(None, require.split(",")):
+        words += (
+            [f"--require-{requirement}"] if requirement in EVERYONE else ["--require", requirement]
+        )
     words += ["--domain", domain] if domain else []
     words += ["--since", since] if since != "" else []
     words += ["--timeout", timeout] if command == "wait" else []

@@ -8,14 +8,14 @@ from spark_integration import Noted, WatermarkPolicy
 Value = TypeVar("Value")
 
 
-def take_fields(kind: type[Value], asked: dict[str, Any], **given: object) -> Value:
-    """Return a value of that kind, with its fields moved from `asked`."""
-    named: Any = kind
-    names = {each.name for each in fields(named)} & asked.keys()
-    return kind(**{**given, **{name: asked.pop(name) for name in names}})
+def take_fields(kind: type[Value], options: dict[str, Any], **defaults: object) -> Value:
+    """Return a value of that kind, with its fields moved from `options`."""
+    dataclass_kind: Any = kind
+    names = {field.name for field in fields(dataclass_kind)} & options.keys()
+    return kind(**{**defaults, **{name: options.pop(name) for name in names}})
 
 
-def take_noted(asked: dict[str, Any], url: str, stream: str | None = None) -> Noted:
+def take_noted(options: dict[str, Any], url: str, stream: str | None = None) -> Noted:
     """Return the `Noted` of a call, and make its `policy` one argument."""
-    asked["policy"] = take_fields(WatermarkPolicy, asked)
-    return take_fields(Noted, asked, url=url, stream=stream)
+    options["policy"] = take_fields(WatermarkPolicy, options)
+    return take_fields(Noted, options, url=url, stream=stream)

@@ -53,8 +53,12 @@ class Busy:
         self._flights.broker.grow(topic, self.partitions)
 
         def all_know() -> bool:
-            found = (each.list_topics(topic, timeout=PATIENCE_S) for each in self._producers)
-            return all(len(each.topics[topic].partitions) == self.partitions for each in found)
+            topic_lists = (
+                producer.list_topics(topic, timeout=PATIENCE_S) for producer in self._producers
+            )
+            return all(
+                len(topics.topics[topic].partitions) == self.partitions for topics in topic_lists
+            )
 
         wait_until(all_know)
 

@@ -34,31 +34,31 @@ class CachingProxy(Loopback):
         self.mixed_up = Counter[str]()
         """The number of wrong answers, by method and path."""
 
-    def _respond(self, asked: BaseHTTPRequestHandler) -> None:
-        body = asked.rfile.read(int(asked.headers.get("content-length", 0)))
-        key = (asked.command, urlsplit(asked.path).path)
-        known = self._known.get(key) if self._may_mix_up(asked.command) else None
-        answer = known
-        if known is None or "delays" in self._faults:
-            self._known[key] = self._forward(asked, body)
-            answer = known or self._known[key]
-        if known is not None:
+    def _respond(self, request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers.get("content-length", 0)))
+        key = (request.command, urlsplit(request.path).path)
+        cached_answer = self._known.get(key) if self._may_mix_up(request.command) else None
+        answer = cached_answer
+        if cached_answer is None or "delays" in self._faults:
+            self._known[key] = self._forward(request, body)
+            answer = cached_answer or self._known[key]
+        if cached_answer is not None:
             self.mixed_up[" ".join(key)] += 1
         assert answer is not None
-        self._give(asked, answer)
+        self._give(request, answer)
 
     def _may_mix_up(self, method: str) -> bool:
         is_over = "once" in self._faults and self.mixed_up.total() > 0
         return method in self._faults and not is_over
 
-    def _forward(self, asked: BaseHTTPRequestHandler, body: bytes) -> httpx.Response:
-        headers = {name: asked.headers[name] for name in SENT_HEADERS if name in asked.headers}
-        url = self._controller + asked.path
-        return HTTP.request(asked.command, url, headers=headers, content=body)
+    def _forward(self, request: BaseHTTPRequestHandler, body: bytes) -> httpx.Response:
+        headers = {name: request.headers[name] for name in SENT_HEADERS if name in request.headers}
+        url = self._controller + request.path
+        return HTTP.request(request.command, url, headers=headers, content=body)
 
-    def _give(self, asked: BaseHTTPRequestHandler, answer: httpx.Response) -> None:
+    def _give(self, request: BaseHTTPRequestHandler, answer: httpx.Response) -> None:
         names = [name for name in RETURNED_HEADERS if name in answer.headers]
         headers = {name: answer.headers[name] for name in names}
         if "strips" in self._faults:
             headers.pop(REQUEST_HEADER, None)
-        give(asked, answer.status_code, answer.content, headers)
+        give(request, answer.status_code, answer.content, headers)

@@ -67,19 +67,25 @@ class Clock:
         """Note the same with the largest event time, which bounds the mark."""
         self.note(second, max_time=START_MS + 1000 * second - 600)
 
-    def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
-        """Return the records. If `relayed`, their marks come from the noted topic."""
-        relayed = asked.pop("relayed", False)
-        place = {} if relayed else {"checkpoint_location": str(self.output.checkpoint)}
-        chosen = {**place, "event_time": "timestamp", "strict": False, **asked}
-        noted = take_noted(chosen, self.url)
-        records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        read: Callable[..., DataFrame] = read_relayed_kafka if relayed else read_noted_kafka
-        return retry_start(lambda: read(self.spark, records, noted, *given, **chosen))
+    def read(self, *arguments: Option, **options: Any) -> DataFrame:  # noqa: ANN401 - any parameter
+        """Return the records. If `is_relayed`, their marks come from the noted topic."""
+        is_relayed = options.pop("relayed", False)
+        place = {} if is_relayed else {"checkpoint_location": str(self.output.checkpoint)}
+        chosen_options = {**place, "event_time": "timestamp", "strict": False, **options}
+        noted_stream = take_noted(chosen_options, self.url)
+        records = take_fields(
+            KafkaRecords, chosen_options, topic=self.name, bootstrap=self.broker.address
+        )
+        read_topic: Callable[..., DataFrame] = (
+            read_relayed_kafka if is_relayed else read_noted_kafka
+        )
+        return retry_start(
+            lambda: read_topic(self.spark, records, noted_stream, *arguments, **chosen_options)
+        )
 
-    def run(self, *given: Option, **asked: Any) -> None:  # noqa: ANN401 - any parameter
+    def run(self, *arguments: Option, **options: Any) -> None:  # noqa: ANN401 - any parameter
         """Read all records in a run of the query."""
-        query = self.output.start(count_per_second(self.read(*given, **asked), "timestamp"))
+        query = self.output.start(count_per_second(self.read(*arguments, **options), "timestamp"))
         try:
             query.processAllAvailable()
         finally:
@@ -104,11 +110,11 @@ class Clock:
     def counts(self) -> list[tuple[object, ...]]:
         return [(int(str(second)) - START_S, count) for second, count in self.output.rows]
 
-    def fails(self, match: str, **asked: Any) -> None:  # noqa: ANN401 - any parameter
+    def fails(self, match: str, **options: Any) -> None:  # noqa: ANN401 - any parameter
         """Run the query, which must fail before it returns more."""
         before = self.counts
         with pytest.raises(PySparkException, match=match):
-            self.run(**asked)
+            self.run(**options)
         assert self.counts == before
 
 

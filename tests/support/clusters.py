@@ -41,9 +41,9 @@ def token_controller() -> Iterator[Served]:
     from tools.trials.served import Served  # noqa: PLC0415 - likewise
 
     tokens = Guarded()
-    with Served(gate=tokens.gate) as served:
-        served.token = tokens.token("admin")
-        yield served
+    with Served(gate=tokens.gate) as server:
+        server.token = tokens.token("admin")
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -61,10 +61,10 @@ class Watch:
         """Start a request, and let its commit wait until the end of the block."""
         before = self.attempts
         self._open.clear()
-        started = asyncio.ensure_future(request)
+        request_task = asyncio.ensure_future(request)
         try:
             await wait_until_async(lambda: self.attempts > before)
-            yield started
+            yield request_task
         finally:
             self._open.set()
 

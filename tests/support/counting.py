@@ -36,9 +36,9 @@ class CountedTime(int):
 
 
 def _count_comparisons(name: str) -> None:
-    def compare(one: CountedTime, other: object) -> object:
+    def compare(first: CountedTime, other: object) -> object:
         CountedTime.compared += 1
-        return getattr(int, name)(one, other)
+        return getattr(int, name)(first, other)
 
     setattr(CountedTime, name, compare)
 
@@ -50,23 +50,27 @@ for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__"):
 @contextmanager
 def count_cost() -> Iterator[Cost]:
     cost = Cost()
-    before, compared = sys.gettrace(), CountedTime.compared
+    before, earlier_count = sys.gettrace(), CountedTime.compared
     sys.settrace(_count_bytecodes(cost))
     try:
         yield cost
     finally:
         sys.settrace(before)
-        cost.comparisons = CountedTime.compared - compared
+        cost.comparisons = CountedTime.compared - earlier_count
 
 
 def _count_bytecodes(cost: Cost) -> TraceFunction:
-    def within(frame: FrameType, what: str, _: object) -> TraceFunction:
+    def within(frame: FrameType, trace_event: str, _: object) -> TraceFunction:
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
-        cost.bytecodes += what == "opcode"
+        cost.bytecodes += trace_event == "opcode"
         return within
 
-    def entering(frame: FrameType, what: str, detail: object) -> TraceFunction | None:
-        return within(frame, what, detail) if frame.f_code.co_filename.startswith(OURS) else None
+    def entering(frame: FrameType, trace_event: str, detail: object) -> TraceFunction | None:
+        return (
+            within(frame, trace_event, detail)
+            if frame.f_code.co_filename.startswith(OURS)
+            else None
+        )
 
     return entering

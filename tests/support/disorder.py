@@ -32,14 +32,14 @@ def disorder(
     for index in range(writers):
         times = sorted(chance.randrange(span_ms) for _ in range(events))
         rows = [(time, f"{index}-{number}") for number, time in enumerate(times)]
-        written = sorted((row[0] + chance.randrange(delay_ms), row) for row in rows)
+        timed_rows = sorted((row[0] + chance.randrange(delay_ms), row) for row in rows)
         for first in range(0, events, 5):
-            at = written[min(first + 4, events - 1)][0]
-            waiting = [row[0] for _, row in written[first + 5 :]]
-            now = tuple(row for _, row in written[first : first + 5])
+            noted_at = timed_rows[min(first + 4, events - 1)][0]
+            waiting = [row[0] for _, row in timed_rows[first + 5 :]]
+            now = tuple(row for _, row in timed_rows[first : first + 5])
             time = min(waiting, default=span_ms + delay_ms)
-            steps.append((at, Step(f"w{index}", index % 2, now, time)))
-    return [step for _, step in sorted(steps, key=lambda each: each[0])]
+            steps.append((noted_at, Step(f"w{index}", index % 2, now, time)))
+    return [step for _, step in sorted(steps, key=lambda step: step[0])]
 
 
 def replay(stream: NotedStream, steps: Sequence[Step]) -> None:

@@ -69,8 +69,8 @@ def find_group(nodeid: str) -> str:
         return "spark and kafka" if re.search("Broker|[.]broker", text) else "spark"
     if "kafka" in file:
         is_observed = file in OBSERVED or "/observe/tests/" in file
-        observed = " observed" * is_observed
-        return "kafka and java" if file in IN_JAVA else f"kafka{observed}"
+        observed_suffix = " observed" * is_observed
+        return "kafka and java" if file in IN_JAVA else f"kafka{observed_suffix}"
     waiting = ("tests/browser/", "tests/operations/")
     return file.split("/")[1] if file.startswith(waiting) else file
 

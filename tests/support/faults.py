@@ -16,8 +16,8 @@ class Faults(httpx.BaseTransport):
     of all requests.
     """
 
-    def __init__(self, *planned: Fault, retry_after_s: int = 1) -> None:
-        self.planned = list(planned)
+    def __init__(self, *faults: Fault, retry_after_s: int = 1) -> None:
+        self.planned = list(faults)
         self.bodies: list[Any] = []
         self.gate = threading.Event()
         self.gate.set()

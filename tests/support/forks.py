@@ -36,8 +36,8 @@ class Forked:
     def __init__(
         self, words: Sequence[str], cwd: Path, env: Mapping[str, str], output: Path, errors: Path
     ) -> None:
-        given = ([*words], str(cwd), dict(env), str(output), str(errors))
-        self._process = FORKS.Process(target=_run, args=given, daemon=True)
+        arguments = ([*words], str(cwd), dict(env), str(output), str(errors))
+        self._process = FORKS.Process(target=_run, args=arguments, daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
@@ -68,8 +68,8 @@ class Forked:
 
 def _run(words: list[str], cwd: str, env: dict[str, str], output: str, errors: str) -> None:
     write = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    printed = [os.open(each, write, 0o666) for each in (output, errors)]
-    run_module(words, cwd, env, [os.open(os.devnull, os.O_RDONLY), *printed])
+    descriptors = [os.open(path, write, 0o666) for path in (output, errors)]
+    run_module(words, cwd, env, [os.open(os.devnull, os.O_RDONLY), *descriptors])
 
 
 def run_module(words: list[str], cwd: str, env: dict[str, str], files: Sequence[int]) -> None:

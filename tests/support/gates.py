@@ -39,10 +39,10 @@ class Guarded:
     ) -> str:
         """Make a token, valid at once."""
         grant = Grant.of(scopes, **bounds)
-        shown, record = mint(grant, label=label, now_ms=self.now, lifetime_ms=lifetime_ms)
+        token, record = mint(grant, label=label, now_ms=self.now, lifetime_ms=lifetime_ms)
         self.tokens.add(record)
         self.cache.refresh()
-        return shown
+        return token
 
     def revoke(self, token: str) -> None:
         """Revoke a token, invalid at once."""

@@ -48,7 +48,7 @@ def observe_hidden_record(flights: Flights, times: Callable[[], Seen]) -> Hidden
         before = NINE - IDLE_MS
         flights.send(*((p, encode_time(before), before) for p in (0, 1)))
         wait_until(lambda: look()["lower"] == before)
-        hidden = begin_transaction(
+        hidden_producer = begin_transaction(
             flights.broker,
             flights.topic,
             encode_time(before + 1),
@@ -56,12 +56,12 @@ def observe_hidden_record(flights: Flights, times: Callable[[], Seen]) -> Hidden
             timestamp=before + 1,
         )
         flights.send((1, encode_time(NINE), NINE))
-        explained = []
+        explanations = []
         for _ in range(3):
             now += IDLE_MS
-            explained.append(look())
+            explanations.append(look())
         facts = flights.read_writer("observer")["because"]
-        hidden.commit_transaction(60)
+        hidden_producer.commit_transaction(60)
         wait_until(lambda: times().ends[0] == 3)
         look()
 
@@ -71,7 +71,7 @@ def observe_hidden_record(flights: Flights, times: Callable[[], Seen]) -> Hidden
             return bool(look()["lower"] == NINE)
 
         wait_until(ends_idle)
-    return HiddenRecord(before, explained, facts)
+    return HiddenRecord(before, explanations, facts)
 
 
 def check_hidden_record(flights: Flights, record: HiddenRecord) -> None:

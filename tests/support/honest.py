@@ -43,7 +43,9 @@ class HonestWriter:
     largest: dict[str, int] = field(default_factory=dict)
 
     def write(self, log: Log, segment: int, times: Mapping[str, int]) -> Event:
-        assert all(times[domain] >= least for domain, least in self.promised.items())
+        assert all(
+            times[domain] >= promised_time for domain, promised_time in self.promised.items()
+        )
         event = log.append(segment, times, self.name)
         self.position[segment] = log.ends[segment]
         for domain, time in times.items():
@@ -59,4 +61,6 @@ def find_left_out(
     events: Iterable[Event], domain: str, lower: int, position: Mapping[int, int]
 ) -> list[Event]:
     """Return the events with time < lower that are not below the position."""
-    return [each for each in events if each.times[domain] < lower and not is_below(each, position)]
+    return [
+        event for event in events if event.times[domain] < lower and not is_below(event, position)
+    ]

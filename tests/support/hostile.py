@@ -21,9 +21,9 @@ def answer(body: bytes, status: int = 200, kind: str = "application/json") -> by
     return head.encode() + body
 
 
-def drip(begun: bytes, byte: bytes = b" ") -> Answer:
+def drip(beginning: bytes, byte: bytes = b" ") -> Answer:
     """Yield the start of an answer, and then one byte after the other for ever."""
-    yield begun
+    yield beginning
     while True:
         time.sleep(0.1)
         yield byte
@@ -36,33 +36,36 @@ class HostileServer(Loopback):
     answer.
     """
 
-    def __init__(self, controller: str, *planned: Callable[[], Answer]) -> None:
+    def __init__(self, controller: str, *answers: Callable[[], Answer]) -> None:
         super().__init__(self._respond)
         self._controller = controller
-        self.planned = deque(planned)
+        self.planned = deque(answers)
         self.requests: list[bytes] = []
         self.sent: list[int] = []
 
-    def _respond(self, asked: BaseHTTPRequestHandler) -> None:
-        body = asked.rfile.read(int(asked.headers.get("content-length", 0)))
+    def _respond(self, request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers.get("content-length", 0)))
         self.requests.append(body)
         if self.planned:
-            self._give(asked.connection, self.planned.popleft()())
+            self._give(request.connection, self.planned.popleft()())
             return
-        kind = {"content-type": asked.headers.get("content-type", "")}
-        url = self._controller + asked.path
-        given = HTTP.request(asked.command, url, headers=kind, content=body)
+        kind = {"content-type": request.headers.get("content-type", "")}
+        url = self._controller + request.path
+        answer = HTTP.request(request.command, url, headers=kind, content=body)
         give(
-            asked, given.status_code, given.content, {"content-type": given.headers["content-type"]}
+            request,
+            answer.status_code,
+            answer.content,
+            {"content-type": answer.headers["content-type"]},
         )
 
     def _give(self, connection: socket.socket, pieces: Answer) -> None:
         """Send an answer until the client closes the connection, and count it."""
-        sent = 0
+        sent_bytes = 0
         with suppress(OSError):
             for piece in pieces:
                 if piece == STALLS:
                     connection.recv(1)
                 connection.sendall(piece)
-                sent += len(piece)
-        self.sent.append(sent)
+                sent_bytes += len(piece)
+        self.sent.append(sent_bytes)

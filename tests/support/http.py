@@ -64,7 +64,7 @@ class Caller:
 
 
 def list_refusals(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in results if each["status"] != "accepted"]
+    return [result for result in results if result["status"] != "accepted"]
 
 
 @asynccontextmanager
@@ -108,4 +108,4 @@ def problem(answer: httpx.Response) -> tuple[int, str, str]:
 
 def places(answer: httpx.Response) -> list[str]:
     """Return the places of a request that an invalid_request contains."""
-    return [each["where"] for each in answer.json().get("errors", [])]
+    return [error["where"] for error in answer.json().get("errors", [])]

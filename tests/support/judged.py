@@ -42,10 +42,10 @@ class Domain:
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> Sequence[int]:
         last = self.history.last
-        return [each for each in position if last and each not in last.cut.offsets]
+        return [segment for segment in position if last and segment not in last.cut.offsets]
 
     def list_holding_back(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
-        holders = [(each, 5) for each in self.writers][:1]
+        holders = [(writer, 5) for writer in self.writers][:1]
         return holders[:limit], len(holders)
 
     def suggest(self, writer: str) -> str:
@@ -54,9 +54,9 @@ class Domain:
     def answer(self, requirement: Requirement) -> Completeness:
         """Answer at the time 7; the first writer vouches."""
         verdict = judge(self, requirement)
-        by = VouchedBy(1, (*self.writers,)[:1]) if verdict.mark else None
-        return build_answer(self, requirement, verdict, by, now=7)
+        vouched_by = VouchedBy(1, (*self.writers,)[:1]) if verdict.mark else None
+        return build_answer(self, requirement, verdict, vouched_by, now=7)
 
 
-def ask(domain: Domain, **asked: Any) -> Completeness:  # noqa: ANN401 - fields of a requirement
-    return domain.answer(Requirement(**asked))
+def ask(domain: Domain, **fields: Any) -> Completeness:  # noqa: ANN401 - fields of a requirement
+    return domain.answer(Requirement(**fields))

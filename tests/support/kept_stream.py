@@ -68,9 +68,9 @@ class KeptStream:
     def load_again(self) -> StreamState:
         """Return the stream as another controller reads it from the store."""
         (record,) = self.store.streams()
-        loaded = StreamState.load(record, self.store)
-        loaded.clock_ahead = 0
-        return loaded
+        loaded_stream = StreamState.load(record, self.store)
+        loaded_stream.clock_ahead = 0
+        return loaded_stream
 
     def note(self, writer: str, **fields: Any) -> None:  # noqa: ANN401 - fields of a note
         note = Note(writer, **fields)
@@ -187,12 +187,21 @@ def list_next_marks(stream: StreamState, moment: Moment) -> Iterator[tuple[str, 
     for domain in stream.settings.domains:
         decision = aggregator.decide(domain, now)
         waiting = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
-        yield f"writers that {domain} waits for", sorted(each.writer for each in waiting)
+        yield f"writers that {domain} waits for", sorted(writer.writer for writer in waiting)
         while (mark := aggregator.advance(domain, now=now, written_at=0)) is not None:
             roster = aggregator.domains[domain].roster
-            named = [(each.writer, each.reason, each.from_time) for each in roster.named.absences]
-            joined = [(each.writer, each.reason) for each in roster.named.joined]
-            facts = mark.lower, mark.excluded, named, sorted(joined), roster.named.returned_writers
+            absences = [
+                (absence.writer, absence.reason, absence.from_time)
+                for absence in roster.named.absences
+            ]
+            joined_writers = [(writer.writer, writer.reason) for writer in roster.named.joined]
+            facts = (
+                mark.lower,
+                mark.excluded,
+                absences,
+                sorted(joined_writers),
+                roster.named.returned_writers,
+            )
             yield f"mark {mark.seq} of {domain}", facts
 
 
@@ -206,23 +215,26 @@ def list_requirements(names: list[str]) -> Iterator[Requirement]:
 def _list_verdicts(view: View) -> Iterator[tuple[str, object]]:
     vouching, names = Vouching(view), sorted(view.stream.aggregator.writers())
     marks = view.history.after(0, FEW)
-    for asked in list_requirements(names):
-        found = judge(vouching, asked)
-        yield f"greatest time of {view.domain} {_show(asked)}", _describe(found)
+    for requirement in list_requirements(names):
+        verdict_found = judge(vouching, requirement)
+        yield f"greatest time of {view.domain} {_show(requirement)}", _describe(verdict_found)
         for time in _list_times(marks):
-            verdict = judge(vouching, Requirement(**_fields(asked) | {"to": time}))
-            yield f"{view.domain} to {time} {_show(asked)}", _describe(verdict)
+            verdict = judge(vouching, Requirement(**_fields(requirement) | {"to": time}))
+            yield f"{view.domain} to {time} {_show(requirement)}", _describe(verdict)
     for mark in marks:
-        *_, (vouched,) = vouching.tally([(mark.seq, mark.lower)])
-        others = sorted((each.writer, each.reason, each.to_time) for each in vouched.not_vouching)
+        *_, (vouching_answer,) = vouching.tally([(mark.seq, mark.lower)])
+        other_writers = sorted(
+            (writer.writer, writer.reason, writer.to_time)
+            for writer in vouching_answer.not_vouching
+        )
         yield (
             f"who vouches at {view.domain}'s mark {mark.seq}",
-            (sorted(vouched.names), others, vouched.names_known),
+            (sorted(vouching_answer.names), other_writers, vouching_answer.names_known),
         )
 
 
 def _list_times(marks: list[Mark]) -> list[int]:
-    return sorted({max(0, each.lower - before) for each in marks for before in (0, 1)})
+    return sorted({max(0, mark.lower - before) for mark in marks for before in (0, 1)})
 
 
 def _list_windows(view: View) -> Iterator[tuple[str, object]]:
@@ -230,11 +242,11 @@ def _list_windows(view: View) -> Iterator[tuple[str, object]]:
     windows = find_complete_windows(
         view.history, Tiling(1), after=EARLIEST, limit=FEW, coverage=coverage
     )
-    for each in windows:
-        missing = sorted((one.writer, one.reason) for one in each.missing_writers)
-        late = sorted((one.writer, one.rows) for one in each.late_writers)
-        known = each.missing_is_known, each.late_is_known
-        yield f"{view.domain}'s window {each.start}", (missing, late, known)
+    for window in windows:
+        missing = sorted((writer.writer, writer.reason) for writer in window.missing_writers)
+        late = sorted((writer.writer, writer.rows) for writer in window.late_writers)
+        are_known = window.missing_is_known, window.late_is_known
+        yield f"{view.domain}'s window {window.start}", (missing, late, are_known)
 
 
 def _describe(verdict: Verdict) -> object:
@@ -247,13 +259,15 @@ def _describe(verdict: Verdict) -> object:
     return verdict.time, verdict.mark and verdict.mark.seq, verdict.complete_to, lacks
 
 
-def _show(asked: Requirement) -> str:
-    return ", ".join(f"{name}={value}" for name, value in _fields(asked).items())
+def _show(requirement: Requirement) -> str:
+    return ", ".join(f"{name}={value}" for name, value in _fields(requirement).items())
 
 
-def _fields(asked: Requirement) -> dict[str, Any]:
-    named = {name: getattr(asked, name) for name in ("require", "require_all", "require_known")}
-    return {k: v for k, v in named.items() if v} | {"from_time": asked.from_time}
+def _fields(requirement: Requirement) -> dict[str, Any]:
+    named_fields = {
+        name: getattr(requirement, name) for name in ("require", "require_all", "require_known")
+    }
+    return {k: v for k, v in named_fields.items() if v} | {"from_time": requirement.from_time}
 
 
 def _list_intervals(missing: MissingWriters) -> Iterator[tuple[Absence, int, int, int, int]]:

@@ -71,9 +71,9 @@ def departures(chance: Random) -> Iterator[Event]:
             yield time + chance.randrange(AGAIN_MS), name
 
 
-def arrivals(chance: Random, departed: Iterable[Event]) -> Iterator[Event]:
+def arrivals(chance: Random, departures: Iterable[Event]) -> Iterator[Event]:
     """Yield an arrival for most departures, some too late and some at the last moment."""
-    for time, name in departed:
+    for time, name in departures:
         if chance.random() < 0.75:
             yield time + chance.choice([SOON_MS, chance.randrange(2 * SOON_MS)]), name
 
@@ -101,10 +101,12 @@ def sessions(left: Events, _: Events) -> Iterator[Any]:
     times = defaultdict(list)
     for time, name in sorted(left):
         times[name[0]].append(time)
-    for carrier, found in times.items():
-        ends = [i for i, (one, two) in enumerate(pairwise(found), 1) if two - one >= GAP_MS]
-        for first, last in pairwise([0, *ends, len(found)]):
-            yield carrier, found[first], found[last - 1] + GAP_MS, last - first
+    for carrier, session_times in times.items():
+        ends = [
+            i for i, (first, two) in enumerate(pairwise(session_times), 1) if two - first >= GAP_MS
+        ]
+        for first, last in pairwise([0, *ends, len(session_times)]):
+            yield carrier, session_times[first], session_times[last - 1] + GAP_MS, last - first
 
 
 def names(left: Events, _: Events) -> Iterator[Any]:
@@ -115,9 +117,9 @@ def names(left: Events, _: Events) -> Iterator[Any]:
 def inner(left: Events, right: Events) -> Iterator[Any]:
     """Yield (name, departure, arrival) of each pair."""
     for time, name in left:
-        for landed, who in right:
-            if name == who and time <= landed <= time + SOON_MS:
-                yield name, time, landed
+        for landing_time, landed_name in right:
+            if name == landed_name and time <= landing_time <= time + SOON_MS:
+                yield name, time, landing_time
 
 
 def outer(left: Events, right: Events) -> Iterator[Any]:
@@ -143,7 +145,7 @@ def find_not_killed(batches: Sequence[Runs]) -> list[str]:
     ['no kill between batches 0 and 1', 'no kill between batches 1 and 2']
     """
     pairs = enumerate(pairwise(max(runs) for runs in batches))
-    return [f"no kill between batches {n} and {n + 1}" for n, (one, two) in pairs if one == two]
+    return [f"no kill between batches {n} and {n + 1}" for n, (first, two) in pairs if first == two]
 
 
 def find_last_batch(checkpoint: Path, log: str) -> int:
@@ -163,7 +165,7 @@ class Output:
     """The output of a query, and its checkpoint."""
 
     def __init__(self, root: Path, marks: str, operator: str) -> None:
-        self.directory, self.checkpoint = (root / each / marks / operator for each in "oc")
+        self.directory, self.checkpoint = (root / part / marks / operator for part in "oc")
         self.asked: dict[str, object] = {
             "marks": marks,
             "operator": operator,
@@ -189,7 +191,9 @@ class Trial(ExitStack):
         self._broker, self._directory, self._chance = broker, directory, Random(57)
         left = list(departures(self._chance))
         events = {"departures": left, "arrivals": list(arrivals(self._chance, left))}
-        self._steps = {name: divide(self._chance, each) for name, each in events.items()}
+        self._steps = {
+            name: divide(self._chance, events_of_topic) for name, events_of_topic in events.items()
+        }
         self._ends = {name: Counter[int]() for name in events}
         self._streams, self._relays = {}, {}
         for name in events:
@@ -236,26 +240,28 @@ class Trial(ExitStack):
         batches = self._outputs[marks, operator].batches()
         output = [row for runs in batches for row in runs[max(runs)]]
         runs_of_batches = {n: [runs[run] for run in sorted(runs)] for n, runs in enumerate(batches)}
-        found = judge(expected=truth, output=output, batches=runs_of_batches)
-        return [*found, *find_not_killed(batches)]
+        broken_laws = judge(expected=truth, output=output, batches=runs_of_batches)
+        return [*broken_laws, *find_not_killed(batches)]
 
     def _is_killed(self) -> bool:
         """Run a driver of unfinished queries, again if its Python took too long to start."""
-        unfinished = [each for each in self._outputs.values() if not is_finished(each.checkpoint)]
+        unfinished_outputs = [
+            output for output in self._outputs.values() if not is_finished(output.checkpoint)
+        ]
         queries: list[dict[str, object]] = [
-            {**each.asked, "dies": self._chance.choice(PLACES)} for each in unfinished
+            {**output.asked, "dies": self._chance.choice(PLACES)} for output in unfinished_outputs
         ]
         while True:
             self._runs += 1
             log = self._directory / f"driver-{self._runs}.log"
-            given = {**self._given, "queries": queries, "run": self._runs}
-            status = SparkProgram("run_operators", given, log).status()
+            run_input = {**self._given, "queries": queries, "run": self._runs}
+            status = SparkProgram("run_operators", run_input, log).status()
             if status <= 0:
                 break
             assert UNCONNECTED in log.read_text(), log.read_text()[-9000:]
         assert status in {0, -signal.SIGKILL}
         if status:
-            self.killed.update((str(each["marks"]), str(each["dies"])) for each in queries)
+            self.killed.update((str(query["marks"]), str(query["dies"])) for query in queries)
         return status != 0
 
     def _write(self, topic: str, events: Events) -> None:
@@ -277,4 +283,4 @@ class Trial(ExitStack):
         if relay.noted.name not in self._broker.topics():
             return 0
         records = self._broker.records(relay.noted.name)
-        return max((int(json.loads(each.value or "")["lower"]) for each in records), default=0)
+        return max((int(json.loads(record.value or "")["lower"]) for record in records), default=0)

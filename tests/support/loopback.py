@@ -38,11 +38,11 @@ class Loopback:
 
 
 def give(
-    asked: BaseHTTPRequestHandler, status: int, body: bytes, headers: Mapping[str, str]
+    request: BaseHTTPRequestHandler, status: int, body: bytes, headers: Mapping[str, str]
 ) -> None:
     """Answer a request; the headers may state another length."""
-    asked.send_response(status)
+    request.send_response(status)
     for name, value in {"content-length": str(len(body)), **headers}.items():
-        asked.send_header(name, value)
-    asked.end_headers()
-    asked.wfile.write(body)
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body)

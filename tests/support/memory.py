@@ -30,9 +30,9 @@ class Usage:
         return sum(1 for _ in (self._proc / "fd").iterdir())
 
     def _peak(self) -> int:
-        found = re.search(r"VmHWM:\s+(\d+) kB", (self._proc / "status").read_text())
-        assert found
-        return int(found[1]) * 1024
+        match = re.search(r"VmHWM:\s+(\d+) kB", (self._proc / "status").read_text())
+        assert match
+        return int(match[1]) * 1024
 
     def _seconds(self) -> float:
         fields = (self._proc / "stat").read_text().rpartition(")")[2].split()

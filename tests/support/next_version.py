@@ -41,8 +41,10 @@ class NextVersion:
         shutil.copy(ROOT / "pyproject.toml", code)
         schema = code / "controller" / "store" / "schema.py"
         text = schema.read_text()
-        this, later = (f'\nSCHEMA_REVISION = "{each}"' for each in (SCHEMA_REVISION, NEXT))
-        schema.write_text(text.replace(this, later))
+        this_line, next_line = (
+            f'\nSCHEMA_REVISION = "{revision}"' for revision in (SCHEMA_REVISION, NEXT)
+        )
+        schema.write_text(text.replace(this_line, next_line))
         assert schema.read_text() != text
         self.code, self.migrations = code, code / "migrations"
         migration = self.migrations / "versions" / f"{NEXT}_colours.py"
@@ -60,5 +62,5 @@ class NextVersion:
         )
 
     def migrate(self, url: str) -> None:
-        done = self.run("-m", "controller", "migrate", "--database", url)
-        assert done.returncode == 0, done.stderr
+        process = self.run("-m", "controller", "migrate", "--database", url)
+        assert process.returncode == 0, process.stderr

@@ -44,9 +44,9 @@ class ObjectStore(Loopback):
         self.ended.set()
         super().__exit__()
 
-    def _respond(self, asked: BaseHTTPRequestHandler) -> None:
-        status, body = self.answer(asked.path)
-        give(asked, status, body, {"Last-Modified": DATE, "ETag": '"e"'})
+    def _respond(self, request: BaseHTTPRequestHandler) -> None:
+        status, body = self.answer(request.path)
+        give(request, status, body, {"Last-Modified": DATE, "ETag": '"e"'})
 
     def environment(self, *, credentials: bool = True) -> Mapping[str, str]:
         """Return the variables that direct all three kinds of stores here."""
@@ -72,9 +72,9 @@ class ObjectStore(Loopback):
     def answer(self, target: str) -> tuple[int, bytes]:
         url = urlsplit(target)
         path = unquote(url.path).lstrip("/").removeprefix("account/")
-        asked = {name: values[0] for name, values in parse_qs(url.query).items()}
-        is_list = "list-type" in asked or asked.get("comp") == "list"
-        prefix = f"{path}/{asked.get('prefix', '')}" if is_list else path
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        is_list = "list-type" in query or query.get("comp") == "list"
+        prefix = f"{path}/{query.get('prefix', '')}" if is_list else path
         self.requests.append(f"{'LIST' if is_list else 'GET'} {prefix}")
         if self.fault == 0:
             self.ended.wait(60)
@@ -86,13 +86,13 @@ class ObjectStore(Loopback):
         if not (self.root / path).is_dir():
             return 404, b"<Error><Code>NoSuchBucket</Code></Error>"
         return 200, "".join(
-            self._listing(path, place, BLOB if "comp" in asked else OBJECT)
+            self._listing(path, place, BLOB if "comp" in query else OBJECT)
         ).encode()
 
-    def _listing(self, bucket: str, directory: Path, each: str) -> Iterator[str]:
-        outer = "EnumerationResults" if each is BLOB else "ListBucketResult"
-        yield f"<{outer}><KeyCount>0</KeyCount>" + "<Blobs>" * (each is BLOB)
+    def _listing(self, bucket: str, directory: Path, template: str) -> Iterator[str]:
+        outer = "EnumerationResults" if template is BLOB else "ListBucketResult"
+        yield f"<{outer}><KeyCount>0</KeyCount>" + "<Blobs>" * (template is BLOB)
         for file in sorted(directory.iterdir()) if directory.is_dir() else ():
             key = file.relative_to(self.root / bucket).as_posix()
-            yield each.format(escape(key), file.stat().st_size)
-        yield "</Blobs>" * (each is BLOB) + f"</{outer}>"
+            yield template.format(escape(key), file.stat().st_size)
+        yield "</Blobs>" * (template is BLOB) + f"</{outer}>"

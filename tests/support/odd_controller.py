@@ -22,10 +22,10 @@ def odd_controller(answers: Answers | Mapping[str, Any]) -> Iterator[str]:
             return answers(path)
         return 200, next((body for end, body in answers.items() if path.endswith(end)), {})
 
-    def respond(asked: BaseHTTPRequestHandler) -> None:
-        asked.rfile.read(int(asked.headers.get("content-length", 0)))
-        status, body = find_answer(urlsplit(asked.path).path)
-        give(asked, status, body if isinstance(body, bytes) else json.dumps(body).encode(), {})
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        request.rfile.read(int(request.headers.get("content-length", 0)))
+        status, body = find_answer(urlsplit(request.path).path)
+        give(request, status, body if isinstance(body, bytes) else json.dumps(body).encode(), {})
 
     with Loopback(respond) as server:
         yield server.url

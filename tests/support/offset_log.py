@@ -9,7 +9,7 @@ from typing import Any
 
 def list_batches(log: Path) -> list[int]:
     """Return the batches in a log, in order."""
-    return sorted(int(each.name) for each in log.glob("*") if each.name.isdigit())
+    return sorted(int(file.name) for file in log.glob("*") if file.name.isdigit())
 
 
 def read_plan(checkpoint: Path, batch: int | None = None) -> list[Any]:

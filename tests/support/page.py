@@ -73,18 +73,18 @@ def list_examples(text: str) -> Iterator[Example]:
     blocks = [*BLOCK.findall(text), ("", "")]
     for (language, block), (next_language, next_block) in pairwise(blocks):
         if language == "console":
-            for typed in COMMAND.split(block)[1:]:
-                yield Example(language, *_command_and_output(typed))
+            for command_text in COMMAND.split(block)[1:]:
+                yield Example(language, *_command_and_output(command_text))
         elif language in {"sh", "python"} and not ELSEWHERE.match(block):
-            shown = next_block if next_language in {"text", "json"} else None
-            yield Example(language, block, shown)
+            shown_block = next_block if next_language in {"text", "json"} else None
+            yield Example(language, block, shown_block)
 
 
-def _command_and_output(typed: str) -> tuple[str, str]:
-    lines = typed.splitlines(keepends=True)
+def _command_and_output(command_text: str) -> tuple[str, str]:
+    lines = command_text.splitlines(keepends=True)
     heads = ("".join(lines[:count]).rstrip("\n") for count in range(1, len(lines) + 1))
     command = next(head for head in heads if _is_complete(head))
-    return command, typed.removeprefix(command).lstrip("\n")
+    return command, command_text.removeprefix(command).lstrip("\n")
 
 
 def _is_complete(command: str) -> bool:
@@ -122,25 +122,27 @@ class Runner:
 
     @property
     def environment(self) -> dict[str, str]:
-        inherited = environment(
+        inherited_variables = environment(
             NOTED_TIME_URL=self.url,
             PYSPARK_PYTHON=sys.executable,
             PYSPARK_DRIVER_PYTHON=sys.executable,
             SPARK_LOCAL_IP="127.0.0.1",
             **self.variables,
         )
-        return inherited | {"PATH": f"{self.directory / 'bin'}:{inherited['PATH']}"}
+        return inherited_variables | {
+            "PATH": f"{self.directory / 'bin'}:{inherited_variables['PATH']}"
+        }
 
     def run(self, example: Example) -> str:
         """Return the output of an example, which must succeed or kill itself."""
         program = self.localize(example.program)
         if example.language == "console":
-            status, printed = run_on_terminal(
+            status, output = run_on_terminal(
                 ["sh", "-c", program], self.environment, cwd=self.directory
             )
         else:
             command = ["sh", "-e"] if example.language == "sh" else [sys.executable]
-            done = subprocess.run(
+            process = subprocess.run(
                 [*command, "-c", program],
                 cwd=self.directory,
                 env=self.environment,
@@ -149,14 +151,14 @@ class Runner:
                 timeout=PATIENCE_S,
                 check=False,
             )
-            status, printed = done.returncode, done.stdout
-        assert status in {0, KILLED}, f"status {status} of\n{program}\n{printed}"
-        return printed
+            status, output = process.returncode, process.stdout
+        assert status in {0, KILLED}, f"status {status} of\n{program}\n{output}"
+        return output
 
     def localize(self, program: str) -> str:
         """Replace the addresses and paths by the test's."""
-        for printed, here in {BINDING: self.url, **self.elsewhere}.items():
-            program = program.replace(printed, here)
+        for page_word, local_word in {BINDING: self.url, **self.elsewhere}.items():
+            program = program.replace(page_word, local_word)
         return program
 
     def run_page(self, page: str, section: str | None = None) -> list[str]:
@@ -164,14 +166,14 @@ class Runner:
 
         Returns the outputs.
         """
-        printed = []
+        outputs = []
         text = read_page(page) if section is None else read_section(page, section)
         for example in list_examples(text):
-            printed.append(self.run(example))
-            assert example.shown is None or agrees(example.shown, printed[-1]), (
-                f"{example.program}\nshown:\n{example.shown}\nprinted:\n{printed[-1]}"
+            outputs.append(self.run(example))
+            assert example.shown is None or agrees(example.shown, outputs[-1]), (
+                f"{example.program}\nshown:\n{example.shown}\nprinted:\n{outputs[-1]}"
             )
-        return printed
+        return outputs
 
 
 class Session:
@@ -188,24 +190,27 @@ class Session:
     def run(self, *containing: str) -> dict[str, Any]:
         """Run the blocks with these texts, by default all, and return the names."""
         blocks = [
-            each.program
-            for each in list_examples(read_page(self._page))
-            if each.language == "python"
+            example.program
+            for example in list_examples(read_page(self._page))
+            if example.language == "python"
         ]
         for text in containing or blocks:
             (block,) = (block for block in blocks if text in block)
-            for printed, here in self.elsewhere.items():
-                block = block.replace(printed, here)
+            for page_word, local_word in self.elsewhere.items():
+                block = block.replace(page_word, local_word)
             exec(compile(block, self._page, "exec"), self.names)  # noqa: S102 - our page
         return self.names
 
 
-def agrees(shown: str, printed: str) -> bool:
+def agrees(shown_text: str, printed_text: str) -> bool:
     """Return whether the output is as shown, apart from `…` and varying parts."""
-    if shown.startswith("{"):
-        return matches(_without_changing(parse_expected(shown)), steady(printed))
-    parts = _squeeze(shown).split(REST)
-    return re.fullmatch(".*".join(map(re.escape, parts)), _squeeze(printed), re.DOTALL) is not None
+    if shown_text.startswith("{"):
+        return matches(_without_changing(parse_expected(shown_text)), steady(printed_text))
+    parts = _squeeze(shown_text).split(REST)
+    return (
+        re.fullmatch(".*".join(map(re.escape, parts)), _squeeze(printed_text), re.DOTALL)
+        is not None
+    )
 
 
 def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
@@ -224,9 +229,9 @@ def _squeeze(text: str) -> str:
 def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, dict):
         return {
-            name: type(each).__name__
-            if name in CHANGING and each != ANY
-            else _without_changing(each)
-            for name, each in value.items()
+            name: type(element).__name__
+            if name in CHANGING and element != ANY
+            else _without_changing(element)
+            for name, element in value.items()
         }
     return list(map(_without_changing, value)) if isinstance(value, list) else value

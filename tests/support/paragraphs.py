@@ -18,13 +18,16 @@ def read_paragraphs(file: Path) -> list[Any]:
     The first paragraph says how to read the file. Each other one has a fact, more about it, and its
     acts, indented. An act continues on lines that are indented more or begin with `|`.
     """
-    found = file.read_text().strip().split("\n\n")[1:]
-    acts = (re.split(r"\n    (?![ |])", each)[1:] for each in found)
-    facts = (f"{file.stem}: {each.splitlines()[0]}" for each in found)
-    return [pytest.param(each, id=fact) for each, fact in zip(acts, facts, strict=True)]
+    paragraphs = file.read_text().strip().split("\n\n")[1:]
+    acts = (re.split(r"\n    (?![ |])", paragraph)[1:] for paragraph in paragraphs)
+    facts = (f"{file.stem}: {paragraph.splitlines()[0]}" for paragraph in paragraphs)
+    return [
+        pytest.param(acts_of_paragraph, id=fact)
+        for acts_of_paragraph, fact in zip(acts, facts, strict=True)
+    ]
 
 
-def is_answer(expected: str, found: str) -> bool:
+def is_answer(expected: str, answer: str) -> bool:
     """Return whether a whole text is as expected, where `…` stands for any part.
 
     >>> is_answer("Rejected: …is away", "Rejected: the broker is away")
@@ -32,7 +35,7 @@ def is_answer(expected: str, found: str) -> bool:
     >>> is_answer("Rejected: the broker", "Rejected: the broker is away")
     False
     """
-    return bool(re.fullmatch(re.escape(expected).replace("…", ".*"), found, re.DOTALL))
+    return bool(re.fullmatch(re.escape(expected).replace("…", ".*"), answer, re.DOTALL))
 
 
 def parse_expected(text: str) -> Any:  # noqa: ANN401 - any JSON
@@ -44,14 +47,14 @@ def parse_expected(text: str) -> Any:  # noqa: ANN401 - any JSON
     return json.loads(GAP.sub(_quote, text))
 
 
-def _quote(found: re.Match[str]) -> str:
-    string, value, end = found.groups()
+def _quote(match: re.Match[str]) -> str:
+    string, value, end = match.groups()
     if string is not None:
         return f'{string}: "{ANY}"' if value else string.replace(f'"{REST}"', f'"{ANY}"')
     return f'"{REST}"' if end is None else f'"{ANY}": "{ANY}"{end}'
 
 
-def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
+def matches(expected: Any, answer: Any) -> bool:  # noqa: ANN401 - any JSON
     """Return whether a value is as expected by `parse_expected`; `"..."` stands for any value.
 
     >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]})
@@ -61,13 +64,13 @@ def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
     >>> matches([1, "…"], [1]), matches([1, "…"], [1, 2, 3]), matches([1, "…"], [2, 3])
     (True, True, False)
     """
-    if isinstance(expected, dict) and isinstance(found, dict):
-        named = expected.keys() - {ANY}
-        is_whole = ANY in expected or named == found.keys()
-        return is_whole and all(k in found and matches(expected[k], found[k]) for k in named)
-    if isinstance(expected, list) and isinstance(found, list):
+    if isinstance(expected, dict) and isinstance(answer, dict):
+        names = expected.keys() - {ANY}
+        is_whole = ANY in expected or names == answer.keys()
+        return is_whole and all(k in answer and matches(expected[k], answer[k]) for k in names)
+    if isinstance(expected, list) and isinstance(answer, list):
         if expected[-1:] == [REST]:
-            expected, found = expected[:-1], found[: len(expected) - 1]
-        are_many = len(expected) == len(found)
-        return are_many and all(map(matches, expected, found))
-    return bool(expected in (ANY, found) and (expected == ANY or type(expected) is type(found)))
+            expected, answer = expected[:-1], answer[: len(expected) - 1]
+        are_many = len(expected) == len(answer)
+        return are_many and all(map(matches, expected, answer))
+    return bool(expected in (ANY, answer) and (expected == ANY or type(expected) is type(answer)))

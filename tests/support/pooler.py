@@ -90,13 +90,13 @@ class Client:
     expected: deque[bool | None] = field(default_factory=deque)
 
     def send_on(self, message: Message, server: Peer, *, knows_statements: bool) -> None:
-        for each in self._translate(message) if knows_statements else (message,):
-            is_own = each is not message and each.kind == b"P" and message.kind != b"P"
-            if each.kind == b"P":
+        for part in self._translate(message) if knows_statements else (message,):
+            is_own = part is not message and part.kind == b"P" and message.kind != b"P"
+            if part.kind == b"P":
                 self.expected.append(is_own)
-            elif each.kind in b"SQ":
+            elif part.kind in b"SQ":
                 self.expected.append(None)
-            server.send(each)
+            server.send(part)
 
     def take_answer(self, message: Message) -> None:
         """Pass an answer on, unless it is to a message of the pooler."""
@@ -125,8 +125,8 @@ class Client:
             if name:
                 return self._prepare(name), Message(b"B", portal + b"\0\0" + rest)
         if kind in b"DC" and body[:1] == b"S" and body != b"S\0":
-            unnamed = Message(kind, b"S\0")
-            return (unnamed,) if kind == b"C" else (self._prepare(body[1:-1]), unnamed)
+            sync_message = Message(kind, b"S\0")
+            return (sync_message,) if kind == b"C" else (self._prepare(body[1:-1]), sync_message)
         return (message,)
 
     def _prepare(self, name: bytes) -> Message:

@@ -84,28 +84,32 @@ class Cut:
     before: Sequence[Path]
     after: Sequence[Path]
 
-    def find_durable(self, acknowledged: Sequence[Acknowledged]) -> list[str]:
+    def find_durable(self, acknowledged_times: Sequence[Acknowledged]) -> list[str]:
         """Return the facts acknowledged before the next call returned."""
         end = int(self.after[0].name[:20]) if self.after else time.monotonic_ns()
-        return [each.what for each in acknowledged if each.at < end]
+        return [
+            acknowledgement.what
+            for acknowledgement in acknowledged_times
+            if acknowledgement.at < end
+        ]
 
     def restore(self, target: Path, *, torn: bool = False) -> Path:
         """Restore the files of `root` after the cut."""
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
-        kept = {_key(record): record for record in self.before}
-        later = {_key(record): record for record in self.after[:1]} if torn else {}
+        kept_records = {_key(record): record for record in self.before}
+        later_records = {_key(record): record for record in self.after[:1]} if torn else {}
 
         def fill(key: str, directory: Path) -> None:
-            for line in kept[key].read_text().splitlines() if key in kept else ():
+            for line in kept_records[key].read_text().splitlines() if key in kept_records else ():
                 kind, entry, name = line.split(" ", 2)
                 if kind == "d":
                     (directory / name).mkdir()
                     fill(entry, directory / name)
                 else:
-                    content = kept[entry].read_bytes() if entry in kept else b""
-                    if entry in later:
-                        content = _torn(content, later[entry].read_bytes())
+                    content = kept_records[entry].read_bytes() if entry in kept_records else b""
+                    if entry in later_records:
+                        content = _torn(content, later_records[entry].read_bytes())
                     (directory / name).write_bytes(content)
 
         fill(ROOT, target)
@@ -116,11 +120,15 @@ def _key(record: Path) -> str:
     return record.name.partition("-")[2]
 
 
-def _torn(content: bytes, later: bytes) -> bytes:
+def _torn(content: bytes, later_content: bytes) -> bytes:
     """Return the content with the first half of the changed sectors."""
-    places = range(0, len(later), SECTOR)
-    written = [at for at in places if later[at : at + SECTOR] != content[at : at + SECTOR]]
-    found = bytearray(content)
-    for at in written[: len(written) // 2]:
-        found[at : at + SECTOR] = later[at : at + SECTOR]
-    return bytes(found)
+    places = range(0, len(later_content), SECTOR)
+    written_places = [
+        place
+        for place in places
+        if later_content[place : place + SECTOR] != content[place : place + SECTOR]
+    ]
+    torn_content = bytearray(content)
+    for place in written_places[: len(written_places) // 2]:
+        torn_content[place : place + SECTOR] = later_content[place : place + SECTOR]
+    return bytes(torn_content)

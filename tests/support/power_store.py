@@ -21,21 +21,31 @@ def note_until_kill(
     """Start a controller, note times one by one, and kill it; return the answered times."""
     with ServeProcess(disk.root, is_forked=False, **variables) as controller:
         controller.ready().make("flights", max_time_ahead_ms=None)
-        answered = []
+        acknowledged_times = []
         for time in range(1, notes + 1):
             controller.post("flights", {"writer": "UA", "time": time, "position": {"0": time}})
-            answered.append(Acknowledged.now(time))
-    return answered
+            acknowledged_times.append(Acknowledged.now(time))
+    return acknowledged_times
 
 
-def find_lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
+def find_lost(
+    cut: Cut, acknowledged_times: Sequence[Acknowledged], target: Path, *, torn: bool
+) -> set[str]:
     """Return the answered times that are lost; the database must be whole."""
     database = f"sqlite:///{cut.restore(target, torn=torn) / 'noted-time.db'}"
     create_if_new(database)  # as at a controller's start
     with closing(open_store(database)) as store:
         assert store.damage() is None
         streams = [stream.id for stream in store.streams()]
-        members = [member for each in streams for member in store.members(each)]
-        marks = {str(each.mark.lower) for one in streams for each in store.marks(one, "default")}
+        members = [member for stream in streams for member in store.members(stream)]
+        marks = {
+            str(appended_mark.mark.lower)
+            for stream in streams
+            for appended_mark in store.marks(stream, "default")
+        }
     last = max((int(member.times["default"]) for member in members), default=0)
-    return {time for time in cut.find_durable(answered) if int(time) > last or time not in marks}
+    return {
+        time
+        for time in cut.find_durable(acknowledged_times)
+        if int(time) > last or time not in marks
+    }

@@ -22,19 +22,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def environment(**variables: str) -> dict[str, str]:
     """Return the environment of a child: this clone's packages, without our settings."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
+    inherited_variables = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
     ours = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", PROGRAM_VARIABLE: "noted-time"}
-    return inherited | ours | variables
+    return inherited_variables | ours | variables
 
 
 def start_python(
-    words: Sequence[str], cwd: Path, env: Mapping[str, str], printed: Path, *, is_forked: bool
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], error_file: Path, *, is_forked: bool
 ) -> Forked | subprocess.Popen[bytes]:
     """Run ``python -m`` with these words, which prints into PRINTED.out and PRINTED.
 
     It is a fork, unless it runs other code than this clone's.
     """
-    output, errors = printed.with_suffix(".out"), printed
+    output, errors = error_file.with_suffix(".out"), error_file
     if is_forked and env["PYTHONPATH"] == str(ROOT):
         return Forked(words, cwd, env, output, errors)
     with output.open("ab") as out, errors.open("ab") as err:
@@ -60,13 +60,13 @@ def run_python(
 def run_command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     words = ("controller", *arguments)
     with tempfile.TemporaryDirectory() as directory:
-        printed = Path(directory, "command.errors")
-        process = start_python(words, cwd, environment(**variables), printed, is_forked=True)
+        error_file = Path(directory, "command.errors")
+        process = start_python(words, cwd, environment(**variables), error_file, is_forked=True)
         try:
             status = process.wait(PATIENCE_S)
         finally:
             process.kill()
-        output, errors = printed.with_suffix(".out").read_text(), printed.read_text()
+        output, errors = error_file.with_suffix(".out").read_text(), error_file.read_text()
     return subprocess.CompletedProcess(words, status, output, errors)
 
 
@@ -130,10 +130,10 @@ class ServeProcess(Calls):
 
     def stop(self) -> tuple[int, float]:
         """Stop it, and return its exit status and the seconds it took."""
-        begun = time.monotonic()
+        begun_s = time.monotonic()
         self.process.terminate()
         status = self.process.wait(timeout=PATIENCE_S)
-        return status, time.monotonic() - begun
+        return status, time.monotonic() - begun_s
 
     def listens(self) -> bool:
         return '"serving"' in self.text() and any(line["event"] == "serving" for line in self.log())

@@ -10,5 +10,5 @@ def costly(times: int) -> settings:
     """
     assert settings.default is not None
     quiet = [*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
-    tried = max(1, settings.default.max_examples // times)
-    return settings(max_examples=tried, suppress_health_check=quiet)
+    example_count = max(1, settings.default.max_examples // times)
+    return settings(max_examples=example_count, suppress_health_check=quiet)

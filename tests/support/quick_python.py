@@ -97,11 +97,11 @@ def _list_extension_sources() -> list[str]:
 def _answer(asking: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, files, _, _ = socket.recv_fds(asking, 8, 3)
-    asked = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+    request = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
     fork = os.fork()
     if fork == 0:
         asking.close()
-        _run(files, *json.loads(asked))
+        _run(files, *json.loads(request))
     for file in (*files, 0, 1, 2):
         os.close(file)
     asking.sendall(fork.to_bytes(8, "big"))

@@ -31,7 +31,7 @@ class Scenario:
     def logged(self, *words: str) -> str:
         """Return the messages with these words."""
         sought = " ".join(map(str, words))
-        return "; ".join(each for each in self._caplog.messages if sought in each) or "-"
+        return "; ".join(message for message in self._caplog.messages if sought in message) or "-"
 
     def _perform(self, line: str) -> None:
         acts, has_answer, expected = re.sub(r"\n +", " ", line).partition(" -> ")
@@ -40,15 +40,15 @@ class Scenario:
             self._act(act)
         self.expected = expected
         try:
-            found = self._act(last)
+            answer = self._act(last)
         except (NotedTimeError, PySparkException) as error:
             if not has_answer:
                 raise
-            found = f"{type(error).__name__}: {error}"
-        assert not has_answer or is_answer(expected, str(found)), (line, found)
+            answer = f"{type(error).__name__}: {error}"
+        assert not has_answer or is_answer(expected, str(answer)), (line, answer)
 
     def _act(self, act: str) -> object:
         verb, *words = act.split()
-        values, named = parse_words(words)
+        values, options = parse_words(words)
         performer = self if hasattr(self, verb) else self.subject
-        return getattr(performer, verb)(*values, **named)
+        return getattr(performer, verb)(*values, **options)

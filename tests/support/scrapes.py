@@ -15,8 +15,8 @@ PARTS = re.compile(r"_(?:bucket|sum|count)$")
 
 def families(text: str) -> dict[str, str]:
     """Return the type of each family with a HELP line, by the name of its samples."""
-    typed = (line.split(" ") for line in text.splitlines() if line.startswith("# TYPE "))
-    return {name: kind for _, _, name, kind in typed}
+    type_lines = (line.split(" ") for line in text.splitlines() if line.startswith("# TYPE "))
+    return {name: kind for _, _, name, kind in type_lines}
 
 
 def samples(text: str, name: str) -> dict[Labels, float]:

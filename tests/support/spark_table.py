@@ -50,10 +50,13 @@ def render_table(table: Mapping[str, Any]) -> str:
     | `read_relayed_kafka` | - |
     ...
     """
-    head = [HEAD.strip("| "), *(each["pyspark"] for each in table.values())]
+    head = [HEAD.strip("| "), *(release_row["pyspark"] for release_row in table.values())]
     rows = [
-        [shown, *("✓" if name in each["passed"] else "-" for each in table.values())]
-        for name, shown in FEATURES.items()
+        [
+            shown_feature,
+            *("✓" if name in release_row["passed"] else "-" for release_row in table.values()),
+        ]
+        for name, shown_feature in FEATURES.items()
     ]
     lines = [head, ["---", *[":-:"] * len(table)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -90,9 +93,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
     release = ".".join(map(str, RUNNING))
-    passed = set(table.get(release, {}).get("passed", []))
+    passed_features = set(table.get(release, {}).get("passed", []))
     for feature, outcomes in _outcomes.items():
-        (passed.add if outcomes == {"passed"} else passed.discard)(feature)
-    table[release] = {"pyspark": pyspark.__version__, "passed": sorted(passed)}
+        (passed_features.add if outcomes == {"passed"} else passed_features.discard)(feature)
+    table[release] = {"pyspark": pyspark.__version__, "passed": sorted(passed_features)}
     TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
     PAGE.write_text(replace_table(PAGE.read_text(), render_table(dict(sorted(table.items())))))

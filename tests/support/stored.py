@@ -68,10 +68,10 @@ def records(*members: MemberRecord, of: str = "id-1") -> list[StoredMember]:
 
 def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> AppendedMark:
     cut = StreamCut({0: 10 * seq})
-    excluded = ("DL",) if seq % 2 else ()
-    last_writer = None if excluded else "UA"
+    excluded_writers = ("DL",) if seq % 2 else ()
+    last_writer = None if excluded_writers else "UA"
     count = 500 if seq == 3 else UNSET
-    mark = Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded, excluded_count=count)
+    mark = Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded_writers, excluded_count=count)
     return AppendedMark(stream_id, domain, mark, seq, last_writer)
 
 
@@ -101,7 +101,7 @@ def build_changes(*more: Record, served_ms: int = 1, upto: int = 0) -> ChangeSet
 
 
 def read_seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:
-    return [appended.mark.seq for appended in store.marks(stream_id, domain)]
+    return [appended_mark.mark.seq for appended_mark in store.marks(stream_id, domain)]
 
 
 def read_kept(

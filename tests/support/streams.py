@@ -57,7 +57,7 @@ def restart(
         for domain in stream.settings.domains
         if (mark := stream.domains[domain].last) is not None
     }
-    again = Aggregator(
+    restarted_stream = Aggregator(
         stream.settings,
         stream.succession,
         last,
@@ -67,7 +67,9 @@ def restart(
         forgotten_lowers=stream.forgotten_lowers,
     )
     absences = {
-        domain.name: {writer: each for writer, each in domain.roster.forgotten.items() if each}
+        domain.name: {
+            writer: numbers for writer, numbers in domain.roster.forgotten.items() if numbers
+        }
         for domain in stream.domains
     }
     memberships = {
@@ -78,8 +80,10 @@ def restart(
         }
         for writer, member in stream.domains.members.items()
     }
-    again.restore([stream.record(writer) for writer in stream.writers()], memberships, absences)
-    return again
+    restarted_stream.restore(
+        [stream.record(writer) for writer in stream.writers()], memberships, absences
+    )
+    return restarted_stream
 
 
 def seal(

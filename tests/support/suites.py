@@ -23,8 +23,8 @@ def find_programs(name: str) -> Path:
 
 def skip_others(items: Iterable[pytest.Item]) -> None:
     """Skip the tests of other suites."""
-    others = [suite for suite in WHOLE if _variable(suite.name) not in os.environ]
-    names = {ROOT / folder: suite.name for suite in others for folder in suite.folders}
+    other_suites = [suite for suite in WHOLE if _variable(suite.name) not in os.environ]
+    names = {ROOT / folder: suite.name for suite in other_suites for folder in suite.folders}
     for item in items:
         for folder, name in names.items():
             if item.path.is_relative_to(folder):

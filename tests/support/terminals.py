@@ -8,18 +8,18 @@ from pathlib import Path
 
 
 def run_on_terminal(
-    words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, typed: str = ""
+    words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, typed_text: str = ""
 ) -> tuple[int, str]:
     """Run a program, and return its status and the output of the terminal."""
     ours, its = os.openpty()
-    os.write(ours, typed.encode())
+    os.write(ours, typed_text.encode())
     with subprocess.Popen(
         words, cwd=cwd, env={**environment, "TERM": "dumb"}, stdin=its, stdout=its, stderr=its
     ) as process:
         os.close(its)
-        said = b""
+        output = b""
         with suppress(OSError):  # Linux's end of a terminal
             while more := os.read(ours, 4096):
-                said += more
+                output += more
     os.close(ours)
-    return process.returncode, said.decode()
+    return process.returncode, output.decode()

@@ -59,13 +59,13 @@ class TopicScenario(Scenario):
         self.query: StreamingQuery | None = None
         self.batches = -1
 
-    def other(self, *words: Words, **named: Words) -> None:
+    def other(self, *words: Words, **options: Words) -> None:
         """Perform an act on the second topic."""
         if len(self.topics) == 1:
             self.topics.append(self.make(type(self.clock)))
         self.subject = self.clock = self.topics[1]
         verb, *values = words
-        getattr(self if hasattr(self, verb) else self.clock, verb)(*values, **named)
+        getattr(self if hasattr(self, verb) else self.clock, verb)(*values, **options)
         self.subject = self.clock = self.topics[0]
 
     def create(self, **settings: Words) -> None:
@@ -77,8 +77,8 @@ class TopicScenario(Scenario):
         self.clock.marks.calls.stream(self.clock.name, *domains)
         self.clock.ends.clear()
 
-    def write(self, *seconds: int, **where: tuple[str, ...]) -> None:
-        self.clock.write(*seconds, partitions=tuple(map(int, where.get("in", (0, 1)))))
+    def write(self, *seconds: int, **options: tuple[str, ...]) -> None:
+        self.clock.write(*seconds, partitions=tuple(map(int, options.get("in", (0, 1)))))
 
     def send(self, partition: int, second: int | None, key: str | None = None) -> None:
         """Write a record of a second, or without a timestamp."""
@@ -123,12 +123,12 @@ class TopicScenario(Scenario):
 
     def read(self, **words: Words) -> None:
         """Make the call without a run; `url=own` is the address of the controller."""
-        given, asked = split_words(words)
-        if asked.get("url") == "own":
-            asked["url"] = self.clock.url
+        arguments, options = split_words(words)
+        if options.get("url") == "own":
+            options["url"] = self.clock.url
         if len(self.topics) > 1:
-            asked["topic"] = [each.name for each in self.topics]
-        self.events = self.clock.read(*given, **asked)
+            options["topic"] = [topic.name for topic in self.topics]
+        self.events = self.clock.read(*arguments, **options)
 
     def start(self, **words: Words) -> None:
         self.read(**words)
@@ -165,10 +165,10 @@ class TopicScenario(Scenario):
 
     def fails(self, **words: Words) -> str:
         before = self.clock.counts
-        with pytest.raises(PySparkException) as failed:
+        with pytest.raises(PySparkException) as failure:
             self.run(**words)
         assert self.clock.counts == before
-        return str(failed.value)
+        return str(failure.value)
 
     def planned(self) -> str:
         mark, ends = self.clock.read_batch_plan(self.batches + 1)
@@ -176,8 +176,8 @@ class TopicScenario(Scenario):
 
     def begins_at_zero(self) -> str:
         """Show of each topic whether the query began at offset 0, by the checkpoint."""
-        found = QueryProgress(str(self.output.checkpoint)).begins_at_zero
-        return " ".join(str(found[name]) for name in sorted(found))
+        queries = QueryProgress(str(self.output.checkpoint)).begins_at_zero
+        return " ".join(str(queries[name]) for name in sorted(queries))
 
     def whole(self) -> str:
         """Show from when on the query has all rows."""
@@ -189,7 +189,7 @@ class TopicScenario(Scenario):
 
 def read_scenarios(*files: str) -> list[Any]:
     """Return the acts of each scenario of these files, as parameters of a test."""
-    return [each for name in files for each in read_paragraphs(TOPICS / f"{name}.txt")]
+    return [paragraph for name in files for paragraph in read_paragraphs(TOPICS / f"{name}.txt")]
 
 
 def play(

@@ -59,8 +59,8 @@ class Warehouse:
 
     def order(self, number: int, hours_ago: int) -> None:
         """Load an order of so many full hours ago."""
-        at = HOUR - hours_ago * HOUR_MS + 60_000
-        self.query(f"insert into orders values (to_timestamp({at // 1000}), {number})")  # noqa: S608 - integers
+        ordered_at = HOUR - hours_ago * HOUR_MS + 60_000
+        self.query(f"insert into orders values (to_timestamp({ordered_at // 1000}), {number})")  # noqa: S608 - integers
 
     def note(self, **hours_ago: int) -> None:
         """Let each shop note that all orders before that hour are loaded."""

@@ -35,5 +35,7 @@ def write_zones(directory: Path, first_line: str = f"# version {OLD_RELEASE}\n")
 def run_python(code: str, zones: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run code in another process, whose system has the zone data of a directory."""
     command = [sys.executable, "-W", "error", "-c", code]
-    others = environment(PYTHONTZPATH=str(zones), **variables)
-    return subprocess.run(command, env=others, check=True, capture_output=True, text=True)
+    variables_for_zones = environment(PYTHONTZPATH=str(zones), **variables)
+    return subprocess.run(
+        command, env=variables_for_zones, check=True, capture_output=True, text=True
+    )

@@ -46,17 +46,19 @@ def _list_definitions(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[st
             yield from _list_definitions(node.body, f"{prefix}{node.name}.")
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (prefix + each.id for each in targets if isinstance(each, ast.Name))
+            yield from (prefix + target.id for target in targets if isinstance(target, ast.Name))
 
 
 def modules(root: Path) -> dict[str, set[str]]:
     """Return the modules of each folder of the controller."""
     controller = root / "controller"
-    found: dict[str, set[str]] = {}
-    for each in controller.rglob("*.py"):
-        if each.stem != "__init__" and each.parent != controller:
-            found.setdefault(each.parent.relative_to(controller).as_posix(), set()).add(each.name)
-    return found
+    modules_by_folder: dict[str, set[str]] = {}
+    for file in controller.rglob("*.py"):
+        if file.stem != "__init__" and file.parent != controller:
+            modules_by_folder.setdefault(file.parent.relative_to(controller).as_posix(), set()).add(
+                file.name
+            )
+    return modules_by_folder
 
 
 def drawn(page: str) -> dict[str, set[str]]:
@@ -65,8 +67,8 @@ def drawn(page: str) -> dict[str, set[str]]:
     assert drawing is not None
     layers: dict[str, set[str]] = {}
     folder = ""
-    for named, module in ROW.findall(drawing[1]):
-        folder = named or folder
+    for folder_name, module in ROW.findall(drawing[1]):
+        folder = folder_name or folder
         layers.setdefault(folder, set()).update([module] if module else [])
     return layers
 
@@ -86,9 +88,9 @@ def test_every_reference_leads_to_a_definition(root: Path, name: str) -> None:
     """A function that is renamed or moved is renamed on the page too."""
     page = (root / "docs" / "explain" / f"{name}.md").read_text(encoding="utf-8")
     missing = {
-        f"{path}::{named}"
-        for path, named in REFERENCE.findall(page)
-        if not (root / path).exists() or (named and named not in definitions(root / path))
+        f"{path}::{definition}"
+        for path, definition in REFERENCE.findall(page)
+        if not (root / path).exists() or (definition and definition not in definitions(root / path))
     }
 
     assert missing == set()
@@ -106,7 +108,7 @@ def test_module_names_the_invariant_that_it_keeps(root: Path) -> None:
 
 def test_references_have_one_form(page: str) -> None:
     """One that the pattern does not know would not be checked."""
-    other = [each for each in CODE.findall(page) if not REFERENCE.fullmatch(f"`{each}`")]
+    other = [code for code in CODE.findall(page) if not REFERENCE.fullmatch(f"`{code}`")]
 
     assert other == ["path.py::Name"]  # which explains the form
 
@@ -121,13 +123,13 @@ def test_the_drawing_has_every_module_under_its_folder(root: Path, page: str) ->
 
 def test_modules_have_no_import_cycle() -> None:
     """Types count, too, so that each module can be read with the modules below it alone."""
-    first, *others = [*PACKAGES[:-1], *map("noted_time_extensions.{}".format, EXTENSIONS)]
-    graph = grimp.build_graph(first, *others, cache_dir=None)
+    first, *other_packages = [*PACKAGES[:-1], *map("noted_time_extensions.{}".format, EXTENSIONS)]
+    graph = grimp.build_graph(first, *other_packages, cache_dir=None)
     circles = [
-        (importer, imported)
+        (importer, imported_module)
         for importer in graph.modules
-        for imported in graph.find_modules_directly_imported_by(importer)
-        if graph.chain_exists(importer=imported, imported=importer)
+        for imported_module in graph.find_modules_directly_imported_by(importer)
+        if graph.chain_exists(importer=imported_module, imported=importer)
     ]
 
     assert circles == []
@@ -146,7 +148,7 @@ UNUSED = ("asyncio", "noted_time.rules", "reader_client.client", "writer_client.
 
 def test_planner_imports_neither_rules_nor_clients() -> None:
     """Spark starts up to five of them for a query, and each pays for all that it imports."""
-    program = "; ".join(f"import {each}" for each in PLANNED)
+    program = "; ".join(f"import {module}" for module in PLANNED)
     program += f"; import sys; print([each for each in {UNUSED} if each in sys.modules])"
 
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
@@ -172,7 +174,7 @@ FEATURES = ("noted_time_extensions", "writer_client.kafka")
 
 def test_faces_import_no_feature() -> None:
     """A name of a feature is imported on its first use."""
-    program = "; ".join(f"import {each}" for each in FACES)
+    program = "; ".join(f"import {module}" for module in FACES)
     program += f"; import sys; print([each for each in {FEATURES} if each in sys.modules])"
 
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
@@ -180,13 +182,13 @@ def test_faces_import_no_feature() -> None:
 
 def test_tests_of_the_core_import_no_extension() -> None:
     """They run in a copy without the folder of extensions."""
-    above = tuple(f"{folder.replace('/', '.')}." for folder in WITH_EXTENSIONS)
+    prefixes = tuple(f"{folder.replace('/', '.')}." for folder in WITH_EXTENSIONS)
     roots = ("tests", "tools", "demo", "benchmarks")
     graph = grimp.build_graph(*roots, include_external_packages=True, cache_dir=None)
     importers = [
         module
         for module in graph.find_downstream_modules("noted_time_extensions")
-        if module.startswith("tests.") and not module.startswith(above)
+        if module.startswith("tests.") and not module.startswith(prefixes)
     ]
 
     assert importers == []

@@ -26,14 +26,15 @@ print(build_decoder(Explanation).decode(sys.argv[1].encode()).reader.rows)
 
 def list_steps(page: str) -> list[tuple[str, str, str]]:
     """Return the file of each change, the lines that it replaces, and the lines in their place."""
-    found = []
+    steps = []
     for path, lines in STEP.findall(page):
-        marked = [line.removeprefix("   ") for line in lines.splitlines()]
+        marked_lines = [line.removeprefix("   ") for line in lines.splitlines()]
         before, after = (
-            "".join(f"{line[1:]}\n" for line in marked if line[:1] in kept) for kept in (" -", " +")
+            "".join(f"{line[1:]}\n" for line in marked_lines if line[:1] in kept_signs)
+            for kept_signs in (" -", " +")
         )
-        found.append((path, before, after))
-    return found
+        steps.append((path, before, after))
+    return steps
 
 
 @pytest.fixture
@@ -56,19 +57,22 @@ def test_examples_add_a_field_and_a_setting(tree_with_examples: Path) -> None:
     migrate(database)
     run_command("migrate", cwd=tree, **code).check_returncode()
     with ServeProcess(tree, **code).ready() as controller:
-        created = controller.create("s", contact="ops", max_time_ahead_ms=None)
-        refused = controller.ask("PUT", "/streams/s", {"contact": "x" * 129})
+        created_stream = controller.create("s", contact="ops", max_time_ahead_ms=None)
+        refusal = controller.ask("PUT", "/streams/s", {"contact": "x" * 129})
         controller.post("s", {"writer": "UA", "time": 10, "position": {"0": 9, "1": 4}})
-        explained = controller.ask("GET", "/streams/s/explain", position='{"0":7}')
+        explanation = controller.ask("GET", "/streams/s/explain", position='{"0":7}')
         schemas = HTTP.get(f"{controller.url}/openapi.json").json()["components"]["schemas"]
     with ServeProcess(tree, **code).ready() as controller:
-        restarted, disabled = controller.get("s"), controller.create("s", contact=None)
-    decoded = run_python("-c", DECODE, explained.text, cwd=tree, **code).stdout
+        restarted_stream, disabled_stream = (
+            controller.get("s"),
+            controller.create("s", contact=None),
+        )
+    decoded_rows = run_python("-c", DECODE, explanation.text, cwd=tree, **code).stdout
     options = run_command("stream", "create", "--help", cwd=tree, **code).stdout
 
-    contacts = [each["contact"] for each in (created, restarted, disabled)]
-    assert (contacts, refused.status_code) == (["ops", "ops", None], 422)
-    assert (explained.json()["reader"]["rows"], decoded) == (6, "6\n")
+    contacts = [stream["contact"] for stream in (created_stream, restarted_stream, disabled_stream)]
+    assert (contacts, refusal.status_code) == (["ops", "ops", None], 422)
+    assert (explanation.json()["reader"]["rows"], decoded_rows) == (6, "6\n")
     assert "--contact" in options
     assert "contact" in schemas["StreamChanges"]["properties"]
     assert "rows" in schemas["ReaderPlace"]["properties"]

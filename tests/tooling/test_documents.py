@@ -30,7 +30,7 @@ def text_of(page: Path) -> str:
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text_of(page)))
-    return {each.replace(" ", "-") for each in words}
+    return {heading.replace(" ", "-") for heading in words}
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,21 @@ def test_the_license_names_one_holder(root: Path) -> None:
 def test_every_page_is_in_the_navigation_of_the_site(root: Path) -> None:
     """Decisions are listed by their own index."""
     config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text())
-    groups = [entry for each in config["project"]["nav"] for entry in each.values()]
-    listed = {
+    groups = [entry for group in config["project"]["nav"] for entry in group.values()]
+    listed_pages = {
         page
         for group in groups
-        for each in ([{"": group}] if isinstance(group, str) else group)
-        for page in each.values()
+        for pages in ([{"": group}] if isinstance(group, str) else group)
+        for page in pages.values()
     }
     decisions = root / "docs" / "explain" / "decisions"
-    written = {str(page.relative_to(root)) for page in PAGES if page.parent != decisions}
+    written_pages = {str(page.relative_to(root)) for page in PAGES if page.parent != decisions}
     index = (decisions / "README.md").read_text()
 
-    made = {"docs/reference/python.md", "docs/reference/http-calls.md", "CHANGELOG.md"}
-    assert listed ^ written == made | {"docs/explain/decisions/README.md"}
-    indexed = set(re.findall(r"\]\((\d{4}-.*?\.md)\)", index))
-    assert {each.name for each in decisions.glob("0*.md")} == indexed
+    made_pages = {"docs/reference/python.md", "docs/reference/http-calls.md", "CHANGELOG.md"}
+    assert listed_pages ^ written_pages == made_pages | {"docs/explain/decisions/README.md"}
+    indexed_names = set(re.findall(r"\]\((\d{4}-.*?\.md)\)", index))
+    assert {decision.name for decision in decisions.glob("0*.md")} == indexed_names
 
 
 # The prose of the pages wraps at 120 columns, so that the diff of a page can be read
@@ -170,4 +170,4 @@ def test_messages_quoted_in_symptoms_are_in_the_code(root: Path) -> None:
     quotes = (quote for cell in cells for quote in QUOTED.findall(cell))
     parts = {part.strip(" ,;'") for quote in quotes for part in quote.split("…")}
 
-    assert {each for each in parts if len(each) > 5 and each not in code} - NOT_LITERAL == set()
+    assert {part for part in parts if len(part) > 5 and part not in code} - NOT_LITERAL == set()

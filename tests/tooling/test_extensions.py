@@ -61,8 +61,8 @@ def list_needed(extension: str) -> list[str]:
 def copy_without(directory: Path, extension: str) -> None:
     """Copy the packages without an extension and its dependents, or without all for "*"."""
     for package in (*PACKAGES, "migrations"):
-        ignored = shutil.ignore_patterns("__pycache__", "tests")
-        shutil.copytree(ROOT / package, directory / package, ignore=ignored)
+        ignored_names = shutil.ignore_patterns("__pycache__", "tests")
+        shutil.copytree(ROOT / package, directory / package, ignore=ignored_names)
     dependents = [name for name in EXTENSIONS if extension in list_needed(name)]
     for name in (extension, *dependents):
         for folder in directory.glob(f"noted_time_extensions/{name}"):
@@ -74,47 +74,49 @@ def test_the_others_work_without_an_extension(tmp_path: Path, extension: str) ->
     """Each module can be imported, `--help` works, and its command names the missing extension."""
     copy_without(tmp_path, extension)
     run = partial(run_python, "-c", cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    packages = [each for each in PACKAGES if extension != "*" or each != "noted_time_extensions"]
+    packages = [
+        package for package in PACKAGES if extension != "*" or package != "noted_time_extensions"
+    ]
     names = EXTENSIONS if extension == "*" else [extension]
     own_words = [words for words, owner in OWN_NAMES.items() if owner == names[0]]
     command = next(words for words in own_words if "--" not in words)
 
-    imported = run(PATH + IMPORT_ALL.format(packages=packages))
-    helped = run(PATH + CALL, "--help")
-    called = run(PATH + CALL, *command.split())
+    import_process = run(PATH + IMPORT_ALL.format(packages=packages))
+    help_process = run(PATH + CALL, "--help")
+    call_process = run(PATH + CALL, *command.split())
 
-    assert (imported.returncode, imported.stderr) == (0, "")
-    assert (helped.returncode, "demo-stream" in helped.stdout) == (0, True)
+    assert (import_process.returncode, import_process.stderr) == (0, "")
+    assert (help_process.returncode, "demo-stream" in help_process.stdout) == (0, True)
     says = f"{command!r} is of the extension {names[0]}, and it is not installed"
-    printed = " ".join(called.stderr.replace("│", " ").split())
-    assert (called.returncode, says in printed) == (2, True)
+    error_text = " ".join(call_process.stderr.replace("│", " ").split())
+    assert (call_process.returncode, says in error_text) == (2, True)
 
 
 def test_own_names_are_those_of_the_plugs() -> None:
     """The table is read if an extension is not installed, so it repeats the plugs."""
-    declared: dict[str, str] = {}
+    extension_names: dict[str, str] = {}
     for extension in find_extensions().used:
-        declared |= {command.words: extension.name for command in extension.commands}
-        declared |= {f"{scheme}:": extension.name for scheme in extension.datasets}
-        declared |= {name_check(option): extension.name for option in extension.checks}
+        extension_names |= {command.words: extension.name for command in extension.commands}
+        extension_names |= {f"{scheme}:": extension.name for scheme in extension.datasets}
+        extension_names |= {name_check(option): extension.name for option in extension.checks}
 
-    assert declared == OWN_NAMES
+    assert extension_names == OWN_NAMES
 
 
 def test_tests_that_import_extensions_are_listed(root: Path) -> None:
     """All others run in a copy without extensions."""
     modules = [path for path in (root / "tests").rglob("*.py") if IMPORTED.search(path.read_text())]
-    listed = [root / path for path in WITH_EXTENSIONS]
+    listed_paths = [root / path for path in WITH_EXTENSIONS]
 
-    assert [path for path in listed if not path.exists()] == []
-    assert [path for path in modules if not any(map(path.is_relative_to, listed))] == []
+    assert [path for path in listed_paths if not path.exists()] == []
+    assert [path for path in modules if not any(map(path.is_relative_to, listed_paths))] == []
 
 
 @pytest.mark.parametrize("name", MOVED_NAMES)
 def test_a_moved_name_says_where_it_is(name: str) -> None:
-    package, _, of = name.rpartition(".")
+    package, _, attribute = name.rpartition(".")
     with pytest.raises(ImportError, match=f"{name} is {MOVED_NAMES[name]} now"):
-        getattr(import_module(package), of)
+        getattr(import_module(package), attribute)
 
     assert resolve_name(MOVED_NAMES[name])
 
@@ -133,10 +135,12 @@ def test_a_dataset_says_which_extension_it_needs(
 def test_doctor_says_which_extension_a_check_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "_list_names", lambda: iter(()))
 
-    ended = CliRunner().invoke(app, ["doctor", "flights", *NOWHERE, "--log", "logs", "--json"])
+    result = CliRunner().invoke(app, ["doctor", "flights", *NOWHERE, "--log", "logs", "--json"])
 
     (finding,) = [
-        each for each in json.loads(ended.stdout)["verdicts"] if each["check"] == "file log"
+        verdict
+        for verdict in json.loads(result.stdout)["verdicts"]
+        if verdict["check"] == "file log"
     ]
     says = "'doctor --log' is of the extension files, and it is not installed"
     assert (finding["outcome"], finding["fact"]) == ("not checked", says)
@@ -146,8 +150,8 @@ def test_doctor_says_which_extension_a_check_needs(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("name", EXTENSIONS)
 def test_a_plug_shows_the_help_of_its_commands(name: str) -> None:
     for command in import_module(f"noted_time_extensions.{name}.plug").COMMANDS:
-        module, _, of = command.function.partition(":")
-        function = getattr(import_module(module), of)
+        module, _, attribute = command.function.partition(":")
+        function = getattr(import_module(module), attribute)
         if isinstance(function, typer.Typer):
             assert command.help in {function.info.short_help, function.info.help}
         else:
@@ -161,7 +165,7 @@ def test_an_extension_has_a_short_readme(root: Path, name: str) -> None:
     pages = re.findall(r"\]\((\S+?\.md)\)", text)
 
     assert (len(text.splitlines()) <= 12, len(pages) > 0) == (True, True)
-    assert [each for each in pages if not (folder / each).exists()] == []
+    assert [page for page in pages if not (folder / page).exists()] == []
 
 
 def test_default_values_of_extensions_mean_not_known() -> None:
@@ -173,16 +177,18 @@ def test_default_values_of_extensions_mean_not_known() -> None:
 def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path: Path) -> None:
     """It has at most 40 lines, and is listed with ours."""
     files = dict(TITLED.findall(read_page("docs/guides/extensions.md")))
-    source, installed = tmp_path / "source", tmp_path / "installed"
+    source, installed_folder = tmp_path / "source", tmp_path / "installed"
     for name, text in {**files, "noted_time_extensions/latest/__init__.py": ""}.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text)
-    built = run_python("-m", "hatchling", "build", "-t", "wheel", cwd=source)
+    build_process = run_python("-m", "hatchling", "build", "-t", "wheel", cwd=source)
     (wheel,) = source.glob("dist/*.whl")
     quiet = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
-    run_python("-m", "pip", "install", *quiet, "--target", installed, wheel).check_returncode()
+    run_python(
+        "-m", "pip", "install", *quiet, "--target", installed_folder, wheel
+    ).check_returncode()
     stream = served.new()
-    variables = {"NOTED_TIME_URL": served.url, "PYTHONPATH": f"{ROOT}:{installed}"}
+    variables = {"NOTED_TIME_URL": served.url, "PYTHONPATH": f"{ROOT}:{installed_folder}"}
     run = partial(run_python, "-m", "noted_time", cwd=tmp_path, **variables)
     before = run("latest", stream)
     served.post(stream, {"writer": "UA", "time": 1_357_034_400_000, "position": {"0": 5}})
@@ -191,7 +197,7 @@ def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path:
 
     python = [files[name] for name in files if name.endswith(".py")]
     assert sum(len(text.splitlines()) for text in python) <= 40
-    assert built.returncode == 0
+    assert build_process.returncode == 0
     assert (before.returncode, before.stderr) == (1, f"noted-time: {stream} has no mark yet\n")
     assert (after.returncode, after.stdout) == (0, "2013-01-01T10:00:00Z\n")
     assert version.stdout.endswith("extensions analyse, debezium, files, latest, observe, tables\n")

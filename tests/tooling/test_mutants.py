@@ -31,8 +31,8 @@ def test_doctests_keep_their_timeout_under_mutants() -> None:
 
 def test_the_tests_of_each_room_are_there() -> None:
     """Otherwise mutmut has no test to run."""
-    named = {each.partition("::")[::2] for room in ROOMS.values() for each in room.tests}
-    files = {file for file, _ in named if not (ROOT / file).exists()}
-    tests = {test for file, test in named if test and test not in (ROOT / file).read_text()}
+    test_places = {test.partition("::")[::2] for room in ROOMS.values() for test in room.tests}
+    files = {file for file, _ in test_places if not (ROOT / file).exists()}
+    tests = {test for file, test in test_places if test and test not in (ROOT / file).read_text()}
 
     assert (files, tests) == (set(), set())

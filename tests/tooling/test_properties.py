@@ -10,5 +10,5 @@ def test_runs_add_examples_and_keep_failures(root: Path) -> None:
     """With the variable CI, Hypothesis would derive the same examples in each run."""
     now = settings()
 
-    kept = DirectoryBasedExampleDatabase(root / ".hypothesis" / "examples")
-    assert (now.derandomize, now.database) == (False, kept)
+    database = DirectoryBasedExampleDatabase(root / ".hypothesis" / "examples")
+    assert (now.derandomize, now.database) == (False, database)

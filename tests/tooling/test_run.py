@@ -45,16 +45,18 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Record what would be made and installed, without doing it."""
-    done: list[tuple[str, ...]] = []
+    calls: list[tuple[str, ...]] = []
 
     def make_venv(_env: object, home: Path, _python: object) -> None:
-        done.append(("venv", home.name))
+        calls.append(("venv", home.name))
         home.mkdir(exist_ok=True)
 
     monkeypatch.setattr(environments, "make_venv", make_venv)
-    monkeypatch.setattr(environments, "pip", lambda _env, _home, *arguments: done.append(arguments))
+    monkeypatch.setattr(
+        environments, "pip", lambda _env, _home, *arguments: calls.append(arguments)
+    )
     monkeypatch.setattr(environments, "runs", lambda _env, *_words: (clone / ".venv").exists())
-    return done
+    return calls
 
 
 def test_later_runs_install_a_changed_lock(clone: Path, installs: list[tuple[str, ...]]) -> None:
@@ -62,14 +64,14 @@ def test_later_runs_install_a_changed_lock(clone: Path, installs: list[tuple[str
     environments.usual({})
     first = installs.copy()
     environments.usual({})
-    again = installs[len(first) :]
+    later_calls = installs[len(first) :]
     (clone / "locks" / "all.lock").write_text("one==2\n")
     environments.usual({})
 
-    locked = ("--require-hashes", "-r", str(clone / "locks" / "all.lock"))
-    own = ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone))
-    assert (first, again) == ([("venv", ".venv"), locked, own], [])
-    assert installs[len(first) :] == [locked, own]
+    locked_call = ("--require-hashes", "-r", str(clone / "locks" / "all.lock"))
+    own_call = ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone))
+    assert (first, later_calls) == ([("venv", ".venv"), locked_call, own_call], [])
+    assert installs[len(first) :] == [locked_call, own_call]
 
 
 def test_a_clone_that_has_moved_gets_a_new_venv(
@@ -155,13 +157,13 @@ def test_pip_output_is_shown_only_on_failure(
     with nullcontext() if not shown else pytest.raises(SystemExit):
         environments.pip({}, clone / ".venv", "one==1")
 
-    printed = capfd.readouterr()
-    assert (printed.out, shown in printed.err, "none" in printed.err) == ("", True, False)
+    output = capfd.readouterr()
+    assert (output.out, shown in output.err, "none" in output.err) == ("", True, False)
 
 
 def test_spark_and_python_of_the_shell_are_ignored() -> None:
     """A data engineer's shell often sets SPARK_HOME, which would win over the locked PySpark."""
-    inherited = {
+    inherited_variables = {
         "PATH": "/bin",
         "HOME": "/home/ada",
         "SPARK_HOME": "/opt/spark",
@@ -169,7 +171,7 @@ def test_spark_and_python_of_the_shell_are_ignored() -> None:
         "PYTHONPATH": "/elsewhere",
     }
 
-    assert environments.clean_environment(inherited) == {
+    assert environments.clean_environment(inherited_variables) == {
         "PATH": f"{environments.BIN}{os.pathsep}/bin",
         "HOME": "/home/ada",
         "VIRTUAL_ENV": str(environments.VENV),
@@ -193,17 +195,17 @@ def test_an_old_python_is_refused_with_the_remedy(
 
 def test_old_python_parses_the_script(root: Path) -> None:
     """Its imports do, too."""
-    for each in (root / "run", *(root / "tools" / "install").glob("*.py")):
-        ast.parse(each.read_text(), feature_version=(3, 7))
+    for script_file in (root / "run", *(root / "tools" / "install").glob("*.py")):
+        ast.parse(script_file.read_text(), feature_version=(3, 7))
 
 
 def test_help_names_every_command_and_suite(run: ModuleType, root: Path, tmp_path: Path) -> None:
     """Help needs neither an environment nor any package, and works from anywhere."""
     words = [sys.executable, "-S", str(root / "run"), "--help"]
-    said = subprocess.check_output(words, cwd=tmp_path, text=True)
+    help_text = subprocess.check_output(words, cwd=tmp_path, text=True)
 
     commands = [f"\n  {name} " for name in (*run.PROGRAMS, *run.CHORES)]
-    assert [each for each in (*commands, suites.format_suites()) if each not in said] == []
+    assert [word for word in (*commands, suites.format_suites()) if word not in help_text] == []
 
 
 def test_contributing_has_the_table_of_suites(root: Path) -> None:
@@ -244,10 +246,10 @@ def test_hints_name_the_command_of_the_clone(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The hint works in the user's directory, which may be outside the clone."""
-    started: list[tuple[str, str]] = []
+    started_programs: list[tuple[str, str]] = []
 
     def become(env: dict[str, str], words: list[str]) -> int:
-        started.append((Path(words[0]).name, env["NOTED_TIME_PROGRAM"]))
+        started_programs.append((Path(words[0]).name, env["NOTED_TIME_PROGRAM"]))
         return 0
 
     monkeypatch.setattr(run, "prepare", lambda **_: {"PYSPARK_PYTHON": "python"})
@@ -257,7 +259,7 @@ def test_hints_name_the_command_of_the_clone(
         run.main(arguments)
 
     elsewhere = f"{os.path.relpath(run.ROOT, tmp_path)}/run noted-time"
-    assert started == [("noted-time", "./run noted-time"), ("python", elsewhere)]
+    assert started_programs == [("noted-time", "./run noted-time"), ("python", elsewhere)]
 
 
 # How ./run finds a Java that can run Spark, or makes one that can
@@ -273,8 +275,8 @@ def script(path: Path, body: str) -> Path:
 
 def fake_java(home: Path, release: str) -> Path:
     """Write a java that claims to be this release, and return its home."""
-    said = f"    java.home = {home}\n    java.specification.version = {release}"
-    script(home / "bin" / "java", f"cat >&2 <<'END'\n{said}\nEND")
+    version_text = f"    java.home = {home}\n    java.specification.version = {release}"
+    script(home / "bin" / "java", f"cat >&2 <<'END'\n{version_text}\nEND")
     return home
 
 
@@ -304,9 +306,9 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(tmp_path: Path) ->
     wrapper.write_text(java.wrapped(str(printing)))
     command = ["sh", str(wrapper), "-cp", "a b", java.VECTOR_MODULE, "", "--add-modules=x", "$HOME"]
 
-    said = subprocess.check_output(command, text=True)
+    wrapper_output = subprocess.check_output(command, text=True)
 
-    assert said == "<-cp><a b><><--add-modules=x><$HOME>"
+    assert wrapper_output == "<-cp><a b><><--add-modules=x><$HOME>"
 
 
 # Promises of the committed requirement locks
@@ -318,12 +320,12 @@ LOCKS = [f"locks/{lock.name}" for lock in environments.LOCKS.glob("*.lock")]
 
 def pins(lock: Path) -> dict[str, list[str]]:
     """Return the pinned versions per distribution."""
-    found: dict[str, list[str]] = {}
+    pins_by_name: dict[str, list[str]] = {}
     for name, version in re.findall(
         r"^([\w.-]+)(?:\[.*\])?==(\S+)", lock.read_text(), re.MULTILINE
     ):
-        found.setdefault(name, []).append(version)
-    return found
+        pins_by_name.setdefault(name, []).append(version)
+    return pins_by_name
 
 
 def list_requirements(root: Path) -> set[str]:
@@ -343,8 +345,8 @@ def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
     text = re.sub(r"^\s*#.*\n", "", (root / lock).read_text(), flags=re.MULTILINE)
     lines = text.replace("\\\n", "").splitlines()
 
-    pinned = r"[\w.-]+(\[.*\])?==\S+( ; [^-]+)?( +--hash=sha256:[0-9a-f]{64})+ *"
-    assert [line for line in lines if not re.fullmatch(pinned, line)] == []
+    pin_pattern = r"[\w.-]+(\[.*\])?==\S+( ; [^-]+)?( +--hash=sha256:[0-9a-f]{64})+ *"
+    assert [line for line in lines if not re.fullmatch(pin_pattern, line)] == []
 
 
 def test_lock_has_every_requirement_of_the_project(root: Path) -> None:
@@ -358,14 +360,14 @@ def test_image_has_the_tested_versions(root: Path) -> None:
     container, build = (pins(root / "locks" / f"{name}.lock") for name in CONTAINER)
     image = container | build
 
-    assert {name: found for name, found in image.items() if usual.get(name) != found} == {}
+    assert {name: version for name, version in image.items() if usual.get(name) != version} == {}
 
 
 def test_pandas_is_a_version_that_spark_supports(root: Path) -> None:
     """PySpark 4.3 warns about pandas 3."""
-    locked = pins(root / "locks" / "all.lock")
+    locked_pins = pins(root / "locks" / "all.lock")
 
-    assert [v.split(".")[0] for v in locked["pyspark"] + locked["pandas"]] == ["4", "2"]
+    assert [v.split(".")[0] for v in locked_pins["pyspark"] + locked_pins["pandas"]] == ["4", "2"]
 
 
 # How `./run test --spark V` tests one release of Spark, and the statements of pages on each
@@ -374,8 +376,8 @@ def test_pandas_is_a_version_that_spark_supports(root: Path) -> None:
 @pytest.fixture
 def table() -> dict[str, Any]:
     """Return the recorded results of the runs."""
-    found: dict[str, Any] = json.loads(TABLE.read_text())
-    return found
+    json_table: dict[str, Any] = json.loads(TABLE.read_text())
+    return json_table
 
 
 def test_page_has_the_table_of_spark_releases(table: dict[str, Any]) -> None:
@@ -389,27 +391,29 @@ def test_page_has_the_table_of_spark_releases(table: dict[str, Any]) -> None:
 def test_table_has_the_installed_releases(root: Path, table: dict[str, Any]) -> None:
     """A lock with another PySpark has to be run again."""
     locks = {lock.stem: lock for lock in (root / "locks").glob("spark-*.lock")}
-    found = {name.removeprefix("spark-"): pins(lock)["pyspark"] for name, lock in locks.items()}
-    locked = {release: version for release, (version,) in found.items()}
+    pins_by_release = {
+        name.removeprefix("spark-"): pins(lock)["pyspark"] for name, lock in locks.items()
+    }
+    locked_versions = {release: version for release, (version,) in pins_by_release.items()}
     (newest,) = pins(root / "locks" / "all.lock")["pyspark"]
 
-    expected = {**locked, newest.rpartition(".")[0]: newest}
-    assert {release: each["pyspark"] for release, each in table.items()} == expected
+    expected = {**locked_versions, newest.rpartition(".")[0]: newest}
+    assert {release: release_row["pyspark"] for release, release_row in table.items()} == expected
 
 
 def test_releases_that_passed_are_accepted(table: dict[str, Any]) -> None:
     """`NEEDED_RELEASES` has the oldest release of a feature; other features work with all."""
-    features = {feature for each in table.values() for feature in each["passed"]}
+    features = {feature for release_row in table.values() for feature in release_row["passed"]}
     kafka = {"read_noted_kafka": NEEDED_RELEASES['read_noted_kafka(marks="ahead")']}
     needs = {
         feature: {**NEEDED_RELEASES, **kafka}.get(feature)
         for feature in features & {*spark_integration.__all__}
     }
-    for release, each in table.items():
+    for release, release_row in table.items():
         expected = {
             feature for feature, need in needs.items() if parse_release(release) >= (need or OLDEST)
         }
-        assert needs.keys() & {*each["passed"]} == expected
+        assert needs.keys() & {*release_row["passed"]} == expected
 
 
 def test_other_spark_precedes_the_usual_one(clone: Path, installs: list[tuple[str, ...]]) -> None:
@@ -418,13 +422,13 @@ def test_other_spark_precedes_the_usual_one(clone: Path, installs: list[tuple[st
     packages = home / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
 
-    given = environments.spark({"PATH": "/bin"}, "3.5")
+    variables = environments.spark({"PATH": "/bin"}, "3.5")
     environments.spark({"PATH": "/bin"}, "3.5")
 
     lock = str(clone / "locks" / "spark-3.5.lock")
     assert installs == [("venv", home.name), (*BESIDE, lock)]
     assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
-    assert given["PYSPARK_PYTHON"] == str(environments.python_of(home))
+    assert variables["PYSPARK_PYTHON"] == str(environments.python_of(home))
 
 
 def test_a_broker_for_trials_needs_no_spark(
@@ -436,9 +440,9 @@ def test_a_broker_for_trials_needs_no_spark(
     monkeypatch.setattr(java, "find", lambda _env: "a java")
 
     home, env = run.install_kafka()
-    again = run.install_kafka()
+    later_result = run.install_kafka()
 
-    assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
+    assert (home, env["JAVA_HOME"], later_result) == (clone / ".venv-kafka", "a java", (home, env))
     lock = str(clone / "locks" / "kafka.lock")
     assert installs == [("venv", home.name), (*BESIDE, lock)]
     assert not (clone / ".venv").exists()

@@ -19,9 +19,9 @@ def read_project(project: Path) -> dict[str, str]:
 
 def test_version_differs_from_the_last_release(root: Path) -> None:
     """A wheel of later code must not have the name of a release."""
-    released = RELEASES.findall((root / "CHANGELOG.md").read_text())
+    released_versions = RELEASES.findall((root / "CHANGELOG.md").read_text())
 
-    assert read_project(root)["version"] not in released
+    assert read_project(root)["version"] not in released_versions
     assert version("noted-time") == noted_time.__version__ == read_project(root)["version"]
 
 
@@ -43,22 +43,22 @@ def test_airflow_provider_has_the_same_version(root: Path) -> None:
 def test_pages_install_the_provider_with_the_project(root: Path) -> None:
     """With the bare name, pip would install another package of that name."""
     pages = [*root.glob("docs/**/*.md"), *root.glob("integrations/*/README.md")]
-    named = [
+    commands = [
         line
         for page in pages
         for line in re.findall(r"pip install[^`\n]*", page.read_text("utf-8"))
         if "integrations/" in line
     ]
 
-    assert set(named) == {"pip install . ./integrations/airflow"}
+    assert set(commands) == {"pip install . ./integrations/airflow"}
 
 
 def test_pages_name_the_wheel_of_this_version(root: Path) -> None:
     """Their commands can be copied; the page on releasing leaves the version open."""
-    named = {
-        each
+    versions = {
+        version
         for page in root.glob("docs/**/*.md")
-        for each in WHEELS.findall(page.read_text("utf-8"))
+        for version in WHEELS.findall(page.read_text("utf-8"))
     }
 
-    assert named == {read_project(root)["version"]}
+    assert versions == {read_project(root)["version"]}

@@ -40,10 +40,10 @@ class Installation(NamedTuple):
 
     def add_extra(self, extra: str) -> "Installation":
         """Link to the dependencies of an extra, too, once for all tests."""
-        needed = self.wheel.with_name(extra)
-        if not needed.exists():
-            link_needs(self.wheel, needed, extra=extra)
-        return self._replace(path=f"{self.command.parents[1]}{os.pathsep}{needed}")
+        needed_folder = self.wheel.with_name(extra)
+        if not needed_folder.exists():
+            link_needs(self.wheel, needed_folder, extra=extra)
+        return self._replace(path=f"{self.command.parents[1]}{os.pathsep}{needed_folder}")
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,10 @@ def test_the_wheel_carries_types_and_migrations(wheel_install: Installation) -> 
     with ZipFile(wheel_install.wheel) as files:
         names = set(files.namelist())
 
-    typed = [*PACKAGES[:-1], *(f"{PACKAGES[-1]}/{name}" for name in EXTENSIONS)]
-    expected = {f"{package}/py.typed" for package in typed} | {"controller/migrations/env.py"}
+    typed_packages = [*PACKAGES[:-1], *(f"{PACKAGES[-1]}/{name}" for name in EXTENSIONS)]
+    expected = {f"{package}/py.typed" for package in typed_packages} | {
+        "controller/migrations/env.py"
+    }
     assert expected - names == set()
 
 
@@ -74,9 +76,9 @@ from reader_client import ReaderClient
 from writer_client import WriterClient
 print([name for name in {HEAVY} if importlib.util.find_spec(name)])
 """
-    done = wheel_install.run("-c", program, cwd=tmp_path)
+    process = wheel_install.run("-c", program, cwd=tmp_path)
 
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert (process.stdout, process.stderr) == ("[]\n", "")
 
 
 @pytest.mark.parametrize(
@@ -96,27 +98,37 @@ def test_import_error_names_the_extra(
     """
     package, _, name = imported.rpartition(".")
     program = f"import {package or name}; {imported}"
-    done = wheel_install.run("-c", program, cwd=tmp_path)
+    process = wheel_install.run("-c", program, cwd=tmp_path)
 
     needs, extra = says.split(": ")
     expected = f'{imported} {needs}: pip install "{wheel_install.wheel}{extra}"'
-    assert done.stderr.rpartition("\nImportError: ")[2].strip() == expected
+    assert process.stderr.rpartition("\nImportError: ")[2].strip() == expected
 
 
 def test_extra_cli_calls_and_does_not_serve(wheel_install: Installation, tmp_path: Path) -> None:
     """A machine that only waits needs no server or database; `serve` names its extra."""
-    own = wheel_install.add_extra("cli")
-    needed = wheel_install.wheel.with_name("cli")
+    installation = wheel_install.add_extra("cli")
+    needed_folder = wheel_install.wheel.with_name("cli")
     waits = ["wait", "s", "5", "--timeout", "0s", "--url", "http://127.0.0.1:9"]
-    waited = own.run(str(own.command), *waits, cwd=tmp_path)
-    named = own.run(str(own.command), "stream", "list", "--url", "http://127.0.0.1:9", cwd=tmp_path)
-    served = own.run(str(own.command), "serve", cwd=tmp_path)
+    wait_process = installation.run(str(installation.command), *waits, cwd=tmp_path)
+    list_process = installation.run(
+        str(installation.command), "stream", "list", "--url", "http://127.0.0.1:9", cwd=tmp_path
+    )
+    serve_process = installation.run(str(installation.command), "serve", cwd=tmp_path)
 
-    assert not [each for each in ("fastapi", "sqlalchemy") if (needed / each).exists()]
-    assert (waited.returncode, "s is not known to be complete to 5" in waited.stderr) == (69, True)
-    assert (named.returncode, "no answer from http://127.0.0.1:9" in named.stderr) == (69, True)
-    says = f': pip install "{own.wheel}[controller]"\n'
-    assert (served.returncode, served.stderr.endswith(says)) == (2, True)
+    assert not [
+        package for package in ("fastapi", "sqlalchemy") if (needed_folder / package).exists()
+    ]
+    assert (
+        wait_process.returncode,
+        "s is not known to be complete to 5" in wait_process.stderr,
+    ) == (69, True)
+    assert (
+        list_process.returncode,
+        "no answer from http://127.0.0.1:9" in list_process.stderr,
+    ) == (69, True)
+    says = f': pip install "{installation.wheel}[controller]"\n'
+    assert (serve_process.returncode, serve_process.stderr.endswith(says)) == (2, True)
 
 
 FILES = "noted_time_extensions.files"
@@ -146,24 +158,26 @@ def test_command_names_the_extra_it_needs(
     wheel_install: Installation, tmp_path: Path, has: str, words: str, says: str
 ) -> None:
     """With the base install or one extra, the output is one sentence, and the status 2."""
-    own = wheel_install.add_extra(has) if has else wheel_install
-    command = [] if words.startswith("-m ") else [str(own.command)]
-    done = own.run(*command, *words.split(), cwd=tmp_path)
+    installation = wheel_install.add_extra(has) if has else wheel_install
+    command = [] if words.startswith("-m ") else [str(installation.command)]
+    process = installation.run(*command, *words.split(), cwd=tmp_path)
 
     part, extra = says.split(": ")
-    expected = f'noted-time: {part}: pip install "{own.wheel}{extra}"\n'
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+    expected = f'noted-time: {part}: pip install "{installation.wheel}{extra}"\n'
+    assert (process.returncode, process.stdout, process.stderr) == (2, "", expected)
 
 
 def test_extra_controller_is_enough_to_serve(wheel_install: Installation, tmp_path: Path) -> None:
     """It starts, and serves; `[files]` and `[spark]` are not needed for it."""
-    own = wheel_install.add_extra("controller")
-    version = own.run(str(own.command), "--version", cwd=tmp_path)
-    served = own.run(
+    installation = wheel_install.add_extra("controller")
+    version = installation.run(str(installation.command), "--version", cwd=tmp_path)
+    serve_process = installation.run(
         "-c", "import controller.api.sockets.server, controller.store.open", cwd=tmp_path
     )
 
-    assert [(done.returncode, done.stderr) for done in (version, served)] == [(0, "")] * 2
+    assert [(process.returncode, process.stderr) for process in (version, serve_process)] == [
+        (0, "")
+    ] * 2
 
 
 # The build script, and the rules of layers that import-linter cannot check
@@ -184,7 +198,7 @@ def program(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def run_build(directory: Path, root: Path, statuses: str, allowed: str) -> tuple[int, str]:
+def run_build(directory: Path, root: Path, statuses: str, allowed_skips: str) -> tuple[int, str]:
     """Run .ci/run over a ./run that prints its name; return the exit code and the output."""
     modules = (root / "tools" / "install").glob("*.py")
     names = [str(module.relative_to(root)) for module in modules]
@@ -193,22 +207,22 @@ def run_build(directory: Path, root: Path, statuses: str, allowed: str) -> tuple
         (directory / name).write_bytes((root / name).read_bytes())
     text = (root / ".ci/build.py").read_text()
     (directory / ".ci/build.py").write_text(
-        text.replace("[str, str] = {}", f"[str, str] = {allowed}")
+        text.replace("[str, str] = {}", f"[str, str] = {allowed_skips}")
     )
     program(directory / "run", f'echo "called $1"\ncase "$*" in {statuses} esac\n')
-    there = directory / "bin"  # a build installs missing ones of these; a test installs nothing
-    there.mkdir()
+    programs = directory / "bin"  # a build installs missing ones of these; a test installs nothing
+    programs.mkdir()
     for name in ("nginx", "caddy", "prometheus", "chromium", "buildah", "mmdebstrap"):
-        program(there / name, "")
-    done = subprocess.run(
+        program(programs / name, "")
+    process = subprocess.run(
         ["bash", ".ci/run"],
         cwd=directory,
-        env={**os.environ, "PATH": f"{there}{os.pathsep}{os.environ['PATH']}"},
+        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
-    return done.returncode, done.stdout
+    return process.returncode, process.stdout
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell")
@@ -227,46 +241,46 @@ def test_build_names_all_failed_suites(
     tmp_path: Path, root: Path, statuses: str, allowed: str, says: str
 ) -> None:
     """A skipped suite fails the build, because it was not tested."""
-    code, said = run_build(tmp_path, root, statuses, allowed)
+    code, output = run_build(tmp_path, root, statuses, allowed)
 
-    assert said.count("called test") == 1 + len(calls())
-    assert "called check" in said
-    assert said.splitlines()[-1] == f"ci: {says}"
+    assert output.count("called test") == 1 + len(calls())
+    assert "called check" in output
+    assert output.splitlines()[-1] == f"ci: {says}"
     assert code == (says != "all passed")
 
 
 def test_image_is_built_from_all_packages_of_the_wheel(root: Path) -> None:
     """Its ignore file lets each package through."""
     built_from = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    given = (root / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
+    ignore_lines = (root / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
 
     packages = built_from["targets"]["wheel"]["packages"]
-    assert [name for name in packages if f"!{name}" not in given] == []
+    assert [name for name in packages if f"!{name}" not in ignore_lines] == []
 
 
 def test_core_imports_only_msgspec_and_standard_library(root: Path) -> None:
     """import-linter cannot express `nothing else`; it excludes clocks and chance."""
-    allowed = sys.stdlib_module_names | {"noted_time", "msgspec"}
+    allowed_modules = sys.stdlib_module_names | {"noted_time", "msgspec"}
     core = root / "noted_time"
     beyond = {core / "client", core / "kafka", core / "tables", core / "stores"}  # which ask others
     beyond.add(core / "analysis")  # computes by numpy
     beyond.add(core / "__main__.py")  # starts the command line
-    modules = [each for each in core.rglob("*.py") if beyond.isdisjoint([each, *each.parents])]
+    modules = [file for file in core.rglob("*.py") if beyond.isdisjoint([file, *file.parents])]
 
-    assert {name for module in modules for name in list_imports(module)} - allowed == set()
+    assert {name for module in modules for name in list_imports(module)} - allowed_modules == set()
 
 
 def test_the_core_reads_no_clock(root: Path) -> None:
     """It takes `datetime`s, and never makes one of the present moment."""
     trees = (ast.parse(module.read_text()) for module in (root / "noted_time").rglob("*.py"))
     nodes = (node for tree in trees for node in ast.walk(tree))
-    called = {
+    called_names = {
         node.func.attr
         for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
 
-    assert called & {"now", "utcnow", "today"} == set()
+    assert called_names & {"now", "utcnow", "today"} == set()
 
 
 # Other people's directories with the names of our packages do no harm
@@ -282,13 +296,13 @@ def test_command_finds_its_own_packages(
     (tmp_path / "controller").mkdir()
     text = "raise RuntimeError('a package of others')\n"
     (tmp_path / "controller" / "__init__.py").write_text(text)
-    own = wheel_install.add_extra("controller")
-    path = own.path if by_module else f"{tmp_path}{os.pathsep}{own.path}"
-    words = ["-m", "noted_time"] if by_module else [str(own.command)]
-    done = own._replace(path=path).run(*words, "migrate", cwd=tmp_path)
+    installation = wheel_install.add_extra("controller")
+    path = installation.path if by_module else f"{tmp_path}{os.pathsep}{installation.path}"
+    words = ["-m", "noted_time"] if by_module else [str(installation.command)]
+    process = installation._replace(path=path).run(*words, "migrate", cwd=tmp_path)
 
-    made = (tmp_path / "noted-time.db").exists()
-    assert (done.returncode, done.stderr, made) == (0, "", True)
+    is_made = (tmp_path / "noted-time.db").exists()
+    assert (process.returncode, process.stderr, is_made) == (0, "", True)
 
 
 def test_only_tests_of_the_demo_import_it(root: Path) -> None:
@@ -298,6 +312,8 @@ def test_only_tests_of_the_demo_import_it(root: Path) -> None:
         for file in (root / "tests").rglob("*.py")
         if "demo" in list_imports(file)
     ]
-    others = [file for file in importers if file.parts[1] != "demo" and file.stem != "test_demo"]
+    other_files = [
+        file for file in importers if file.parts[1] != "demo" and file.stem != "test_demo"
+    ]
 
-    assert (importers != [], others) == (True, [])
+    assert (importers != [], other_files) == (True, [])

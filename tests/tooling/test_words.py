@@ -25,10 +25,10 @@ def list_undocumented(package: str) -> Iterator[str]:
         if inspect.isclass(public) or inspect.isfunction(public):
             if not inspect.getdoc(public):
                 yield f"{package}.{name}"
-            for each, member in vars(public).items() if inspect.isclass(public) else ():
+            for attribute, member in vars(public).items() if inspect.isclass(public) else ():
                 is_ours = inspect.isfunction(member) or isinstance(member, property | classmethod)
-                if is_ours and not each.startswith("_") and not inspect.getdoc(member):
-                    yield f"{package}.{name}.{each}"
+                if is_ours and not attribute.startswith("_") and not inspect.getdoc(member):
+                    yield f"{package}.{name}.{attribute}"
 
 
 @pytest.mark.parametrize("package", PUBLIC)
@@ -42,7 +42,7 @@ def list_annotations(package: str) -> Iterator[str]:
     module = importlib.import_module(package)
     for public in (getattr(module, name) for name in module.__all__):
         owners = inspect.getmro(public) if inspect.isclass(public) else (public,)
-        for owner in (each for each in owners if not each.__module__.startswith("builtins")):
+        for owner in (owner for owner in owners if not owner.__module__.startswith("builtins")):
             yield str(inspect.get_annotations(owner))
             for member in vars(owner).values():
                 function = getattr(member, "fget", getattr(member, "__func__", member))
@@ -54,8 +54,8 @@ def test_noted_time_exports_errors_and_client_values() -> None:
     used = " ".join(chain.from_iterable(map(list_annotations, PUBLIC[1:])))
     errors = [
         name
-        for name, each in vars(noted_time.values.errors).items()
-        if inspect.isclass(each) and issubclass(each, noted_time.NotedTimeError)
+        for name, attribute in vars(noted_time.values.errors).items()
+        if inspect.isclass(attribute) and issubclass(attribute, noted_time.NotedTimeError)
     ]
     values = [name for name in noted_time.__all__ if name not in errors]
 
@@ -77,10 +77,12 @@ NAMED_COMMANDS = {
 def list_hints(path: Path) -> Iterator[str]:
     """Yield what follows `noted-time` in the texts of a module, but for docstrings and help."""
     tree = ast.parse(path.read_text())
-    docs = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in docs:
-            yield from re.findall(rf"(?<!:  )noted-time ((?:{COMMANDS})\b.*)", each.value)
+    docs = {
+        id(expression.value) for expression in ast.walk(tree) if isinstance(expression, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield from re.findall(rf"(?<!:  )noted-time ((?:{COMMANDS})\b.*)", node.value)
 
 
 COMMANDS = "|".join(get_command(app).commands)  # type: ignore[attr-defined]
@@ -89,7 +91,7 @@ COMMANDS = "|".join(get_command(app).commands)  # type: ignore[attr-defined]
 def test_hints_begin_with_the_name_of_the_program(root: Path) -> None:
     """A shell does not find `noted-time` in a clone."""
     packages = (*PUBLIC, "noted_time_cli", "noted_time_extensions", "controller", "demo")
-    modules = chain.from_iterable((root / each).rglob("*.py") for each in packages)
+    modules = chain.from_iterable((root / package).rglob("*.py") for package in packages)
     hints = chain.from_iterable(list_hints(path) for path in modules if "tests" not in path.parts)
 
-    assert [each for each in hints if not each.startswith(tuple(NAMED_COMMANDS))] == []
+    assert [hint for hint in hints if not hint.startswith(tuple(NAMED_COMMANDS))] == []

@@ -43,25 +43,32 @@ def install(wheel: Path, directory: Path) -> Path:
 def link_needs(wheel: Path, directory: Path, extra: str = "") -> None:
     """Link to the distributions of this environment that the wheel needs."""
     with ZipFile(wheel) as files:
-        name = next(each for each in files.namelist() if each.endswith("/METADATA"))
-        declared = message_from_bytes(files.read(name)).get_all("Requires-Dist", [])
+        name = next(file_name for file_name in files.namelist() if file_name.endswith("/METADATA"))
+        requirements = message_from_bytes(files.read(name)).get_all("Requires-Dist", [])
     directory.mkdir()
-    for needed in _closure(declared, extra):
-        found = distribution(needed)
-        for top in {Path(each).parts[0] for each in found.files or ()} - {"..", "__pycache__"}:
-            (directory / top).symlink_to(Path(str(found.locate_file(top))))
+    for requirement_name in _closure(requirements, extra):
+        package_distribution = distribution(requirement_name)
+        for top in {Path(path).parts[0] for path in package_distribution.files or ()} - {
+            "..",
+            "__pycache__",
+        }:
+            (directory / top).symlink_to(Path(str(package_distribution.locate_file(top))))
 
 
-def _closure(declared: Iterable[str], extra: str) -> set[str]:
+def _closure(requirements: Iterable[str], extra: str) -> set[str]:
     """Return the names of all distributions that these requirements install."""
-    found: set[tuple[str, frozenset[str]]] = set()
-    waiting = [(Requirement(line), {extra}) for line in declared]
+    closure: set[tuple[str, frozenset[str]]] = set()
+    waiting = [(Requirement(line), {extra}) for line in requirements]
     while waiting:
-        needed, extras = waiting.pop()
-        applies = not needed.marker or any(needed.marker.evaluate({"extra": e}) for e in extras)
-        one = (canonicalize_name(needed.name), frozenset(needed.extras))
-        if applies and one not in found:
-            found.add(one)
-            below = distribution(needed.name).requires or ()
-            waiting += [(Requirement(line), needed.extras or {""}) for line in below]
-    return {name for name, _ in found}
+        requirement, extras = waiting.pop()
+        applies = not requirement.marker or any(
+            requirement.marker.evaluate({"extra": e}) for e in extras
+        )
+        package = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if applies and package not in closure:
+            closure.add(package)
+            requirements_below = distribution(requirement.name).requires or ()
+            waiting += [
+                (Requirement(line), requirement.extras or {""}) for line in requirements_below
+            ]
+    return {name for name, _ in closure}

@@ -90,8 +90,8 @@ def complete(position: Position, scalings: Sequence[Scaling]) -> dict[int, int]:
     >>> complete({1: 3}, scalings)
     {1: 3}
     """
-    whole = dict(position)
+    whole_position = dict(position)
     for scaling in reversed(scalings):
-        if any(segment in whole for segment in scaling.created):
-            whole.update(scaling.sealed)
-    return whole
+        if any(segment in whole_position for segment in scaling.created):
+            whole_position.update(scaling.sealed)
+    return whole_position

@@ -75,7 +75,7 @@ class History:
 
     def _choose(self, lines: list[str]) -> Call:
         chance = self.chance
-        position = {each: chance.randrange(end + 1) for each, end in self._ends.items()}
+        position = {segment: chance.randrange(end + 1) for segment, end in self._ends.items()}
         words = {
             "stream": self.name,
             "writer": chance.choice("abce"),
@@ -109,10 +109,14 @@ class History:
 
     def _scale(self) -> Call:
         """Seal an open segment, whose writers continue in the first of one or two new ones."""
-        old = self.chance.choice([each for each in self._ends if each not in self._successors])
-        new = [len(self._ends) + number for number in range(self.chance.randrange(1, 3))]
-        self._successors[old] = new[0]
-        self._ends |= dict.fromkeys(new, 0)
-        created = {str(each): [old] for each in new}
-        body = json.dumps({"sealed": {str(old): self._ends[old]}, "created": created})
+        old_segment = self.chance.choice(
+            [segment for segment in self._ends if segment not in self._successors]
+        )
+        new_segments = [len(self._ends) + number for number in range(self.chance.randrange(1, 3))]
+        self._successors[old_segment] = new_segments[0]
+        self._ends |= dict.fromkeys(new_segments, 0)
+        created_segments = {str(segment): [old_segment] for segment in new_segments}
+        body = json.dumps(
+            {"sealed": {str(old_segment): self._ends[old_segment]}, "created": created_segments}
+        )
         return Call(self.seed, "POST", f"{self.name}/scale", body)

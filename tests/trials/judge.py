@@ -31,19 +31,26 @@ def judge(**facts: object) -> list[Broken]:
 
     Raises `AssertionError` if no law compares a fact.
     """
-    found, used = list[Broken](), set[str]()
+    broken_laws, used = list[Broken](), set[str]()
     for check, parameters in CHECKS.items():
-        if all(each.name in facts or each.default is not each.empty for each in parameters):
-            given = {each.name: facts[each.name] for each in parameters if each.name in facts}
-            found += check_law(check, **given)
-            used |= given.keys()
+        if all(
+            parameter.name in facts or parameter.default is not parameter.empty
+            for parameter in parameters
+        ):
+            law_facts = {
+                parameter.name: facts[parameter.name]
+                for parameter in parameters
+                if parameter.name in facts
+            }
+            broken_laws += check_law(check, **law_facts)
+            used |= law_facts.keys()
     assert facts.keys() == used, f"no law compares {facts.keys() - used}"
-    return found
+    return broken_laws
 
 
-def check_law(check: Callable[P, Found], *facts: P.args, **named: P.kwargs) -> list[Broken]:
+def check_law(check: Callable[P, Found], *facts: P.args, **named_facts: P.kwargs) -> list[Broken]:
     """Check one law, and return what breaks it."""
-    found = check(*facts, **named)
-    if isinstance(found, bool):
-        return [] if found else [Broken(name_law(check), (*facts, *named.values()))]
-    return [Broken(name_law(check), each) for each in found]
+    finding = check(*facts, **named_facts)
+    if isinstance(finding, bool):
+        return [] if finding else [Broken(name_law(check), (*facts, *named_facts.values()))]
+    return [Broken(name_law(check), account) for account in finding]

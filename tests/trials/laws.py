@@ -61,9 +61,9 @@ def marks_are_sound(marks: Iterable[Json], rows: Sequence[Row]) -> Iterator[Unso
     >>> list(marks_are_sound([mark], [below, beyond, (0, 3, 100)]))
     [Unsound(record=(0, 2, 99), lower=100, cut=2)]
     """
-    ordered = sorted(marks, key=lambda mark: mark["lower"])
-    lowers = [mark["lower"] for mark in ordered]
-    cuts = {segment: _find_least_cuts(ordered, str(segment)) for segment, *_ in rows}
+    ordered_marks = sorted(marks, key=lambda mark: mark["lower"])
+    lowers = [mark["lower"] for mark in ordered_marks]
+    cuts = {segment: _find_least_cuts(ordered_marks, str(segment)) for segment, *_ in rows}
     for row in rows:
         segment, offset, time, *_ = row
         first = bisect_right(lowers, time)
@@ -73,10 +73,10 @@ def marks_are_sound(marks: Iterable[Json], rows: Sequence[Row]) -> Iterator[Unso
 
 def _find_least_cuts(marks: Sequence[Json], segment: str) -> list[int]:
     """Return the least offset in the cuts of each mark and of all later ones."""
-    least = [NEVER]
+    least_cuts = [NEVER]
     for mark in reversed(marks):
-        least.append(min(least[-1], mark["cut"].get(segment, 0)))
-    return least[::-1]
+        least_cuts.append(min(least_cuts[-1], mark["cut"].get(segment, 0)))
+    return least_cuts[::-1]
 
 
 @law("1.2", CONCEPTS)
@@ -95,11 +95,13 @@ def cuts_are_complete(
     """
     for mark in marks:
         cut = position_from_wire(mark["cut"])
-        known = scalings[: sum(at < mark["seq"] for at in scaled_at)]
-        whole = complete(cut, known)
-        if not reaches(cut, whole):
-            yield f"{mark} is not complete: {whole}"
-        ends = {segment: end for each in known for segment, end in each.sealed.items()}
+        known_scalings = scalings[: sum(scaled_after < mark["seq"] for scaled_after in scaled_at)]
+        whole_cut = complete(cut, known_scalings)
+        if not reaches(cut, whole_cut):
+            yield f"{mark} is not complete: {whole_cut}"
+        ends = {
+            segment: end for scaling in known_scalings for segment, end in scaling.sealed.items()
+        }
         if any(cut.get(segment, 0) > end for segment, end in ends.items()):
             yield f"{mark} is beyond the ends {ends}"
 
@@ -109,8 +111,8 @@ def uppers_are_true(marks: Iterable[Json], declared: Iterable[Row]) -> Iterator[
     """No row below a cut is later than the upper, if all writers declare their largest times."""
     largest: dict[int, list[int]] = {}
     for segment, _, time, *_ in declared:  # in the order of their offsets
-        known = largest.setdefault(segment, [])
-        known.append(max([time, *known[-1:]]))
+        running_maxima = largest.setdefault(segment, [])
+        running_maxima.append(max([time, *running_maxima[-1:]]))
     for mark in marks:
         for segment, end in position_from_wire(mark["cut"]).items():
             if end and largest[segment][end - 1] > mark["upper"]:
@@ -127,37 +129,46 @@ def windows_are_true(
     """A window comes from marks that its position allows, and has all rows below its lower."""
     by_seq = {mark["seq"]: mark for mark in marks}
     ends = _find_ends_below({mark["lower"] for mark in by_seq.values()}, rows)
-    for seen in windows:
-        fault = _find_window_fault(seen, complete(seen.position, scalings), by_seq, ends)
+    for window_seen in windows:
+        fault = _find_window_fault(
+            window_seen, complete(window_seen.position, scalings), by_seq, ends
+        )
         if fault:
-            yield f"{seen.window} for {dict(seen.position)}: {fault}"
+            yield f"{window_seen.window} for {dict(window_seen.position)}: {fault}"
 
 
 def _find_ends_below(lowers: Iterable[int], rows: Iterable[Row]) -> dict[int, dict[int, int]]:
     """Return where the rows below each lower end, by segment."""
-    ordered = sorted(rows, key=lambda row: row[2])
+    ordered_rows = sorted(rows, key=lambda row: row[2])
     ends: dict[int, int] = {}
-    found, index = {}, 0
+    ends_by_lower, index = {}, 0
     for lower in sorted(lowers):
-        while index < len(ordered) and ordered[index][2] < lower:
-            segment, offset, *_ = ordered[index]
+        while index < len(ordered_rows) and ordered_rows[index][2] < lower:
+            segment, offset, *_ = ordered_rows[index]
             ends[segment] = max(ends.get(segment, 0), offset + 1)
             index += 1
-        found[lower] = dict(ends)
-    return found
+        ends_by_lower[lower] = dict(ends)
+    return ends_by_lower
 
 
 def _find_window_fault(
-    seen: WindowSeen, position: Position, by_seq: Mapping[int, Json], ends: Mapping[int, Position]
+    window_seen: WindowSeen,
+    position: Position,
+    by_seq: Mapping[int, Json],
+    ends: Mapping[int, Position],
 ) -> str | None:
-    bound = seen.window["lower"]
-    if seen.least is not None and (bound is None or bound < seen.least):
-        return f"the lower is below {seen.least}, which a truncation left"
+    bound = window_seen.window["lower"]
+    if window_seen.least is not None and (bound is None or bound < window_seen.least):
+        return f"the lower is below {window_seen.least}, which a truncation left"
     for side in ("lower", "upper"):
-        mark = by_seq.get(seen.window[f"{side}_seq"] or 0, {})
-        if seen.window[side] != mark.get(side) or seen.window[f"{side}_seq"] != mark.get("seq"):
+        mark = by_seq.get(window_seen.window[f"{side}_seq"] or 0, {})
+        if window_seen.window[side] != mark.get(side) or window_seen.window[
+            f"{side}_seq"
+        ] != mark.get("seq"):
             return f"the {side} comes from no mark"
-    lower, upper = (by_seq.get(seen.window[f"{side}_seq"] or 0) for side in ("lower", "upper"))
+    lower, upper = (
+        by_seq.get(window_seen.window[f"{side}_seq"] or 0) for side in ("lower", "upper")
+    )
     if lower is not None and not reaches(position, position_from_wire(lower["cut"])):
         return f"the position does not reach {lower}"
     if upper is not None and not reaches(position_from_wire(upper["cut"]), position):
@@ -191,12 +202,12 @@ def uppers_are_noted(upper: int, largest_noted: float) -> bool:
 @law("2.1", FOLLOWING)
 def marks_are_ordered(answers: Sequence[Answer]) -> Iterator[str]:
     """In an answer `seq` and `lower` rise, and each cut reaches the one before."""
-    for one, two in _pair_marks(answers):
-        if two["seq"] == one["seq"]:
+    for first, two in _pair_marks(answers):
+        if two["seq"] == first["seq"]:
             continue
-        cuts = [position_from_wire(each["cut"]) for each in (two, one)]
-        if two["seq"] < one["seq"] or two["lower"] <= one["lower"] or not reaches(*cuts):
-            yield f"{two} came after {one}"
+        cuts = [position_from_wire(mark["cut"]) for mark in (two, first)]
+        if two["seq"] < first["seq"] or two["lower"] <= first["lower"] or not reaches(*cuts):
+            yield f"{two} came after {first}"
 
 
 @law("2.2", FOLLOWING)
@@ -213,14 +224,16 @@ def marks_come_once(answers: Sequence[Answer]) -> Iterator[str]:
 @law("2.3", FOLLOWING)
 def marks_never_change(answers: Sequence[Answer]) -> Iterator[str]:
     """A mark never changes while it is kept. The last answer has all marks after its seq."""
-    known: dict[int, Json] = {}
+    known_marks: dict[int, Json] = {}
     for mark in (mark for answer in answers for mark in answer.marks):
-        was = known.setdefault(mark["seq"], mark)
+        was = known_marks.setdefault(mark["seq"], mark)
         if was != mark:
             yield f"{was} became {mark}"
     last = answers[-1]
-    kept, left = max(last.after + 1, last.first), {mark["seq"] for mark in last.marks}
-    yield from (f"{m} is lost" for seq, m in known.items() if seq >= kept and seq not in left)
+    first_kept, left = max(last.after + 1, last.first), {mark["seq"] for mark in last.marks}
+    yield from (
+        f"{m} is lost" for seq, m in known_marks.items() if seq >= first_kept and seq not in left
+    )
 
 
 @law("2.4", FOLLOWING)
@@ -234,9 +247,9 @@ def answers_resume_anywhere(answers: Sequence[Answer]) -> Iterator[str]:
 @law("2.5", FOLLOWING)
 def answers_have_no_gaps(answers: Sequence[Answer]) -> Iterator[str]:
     """No mark is left out of an answer, so none is added later."""
-    for one, two in _pair_marks(answers):
-        if two["seq"] > one["seq"] + 1:
-            yield f"{two} came next to {one}"
+    for first, two in _pair_marks(answers):
+        if two["seq"] > first["seq"] + 1:
+            yield f"{two} came next to {first}"
 
 
 @law("2.6", FOLLOWING)
@@ -263,8 +276,8 @@ def marks_begin(first: int | None, first_asked: int, first_heard: int) -> Iterat
     ['the first mark is 4, not 3', 'the first mark is 2, not 3', 'the first mark is None, not 3']
     """
     if not first_heard <= (first or 1) <= first_asked:
-        wanted = first_heard if first_heard == first_asked else (first_heard, first_asked)
-        yield f"the first mark is {first}, not {wanted}"
+        wanted_seqs = first_heard if first_heard == first_asked else (first_heard, first_asked)
+        yield f"the first mark is {first}, not {wanted_seqs}"
 
 
 @law("2.8", FOLLOWING)
@@ -283,8 +296,8 @@ def replicas_agree(expected: Sequence[Json], shown: Sequence[Json]) -> Iterator[
 @law("2.10", FOLLOWING)
 def lowers_are_of_marks(looks: Iterable[Look], marks: Iterable[Json]) -> Iterator[str]:
     """A lower in an answer is the lower of a mark."""
-    unmarked = {look.lower for look in looks} - {None, *(mark["lower"] for mark in marks)}
-    yield from (f"an answer had the lower {lower}, which no mark has" for lower in unmarked)
+    unmarked_lowers = {look.lower for look in looks} - {None, *(mark["lower"] for mark in marks)}
+    yield from (f"an answer had the lower {lower}, which no mark has" for lower in unmarked_lowers)
 
 
 @law("2.11", FOLLOWING)
@@ -300,12 +313,12 @@ def lowers_never_fall(looks: Sequence[Look]) -> Iterator[str]:
     >>> list(lowers_never_fall([Look(0.0, 1.0, 7), overlapping, later]))
     ['5 at 2.5 to 3.0 after 7 at 0.0 to 1.0']
     """
-    by_end, known = sorted(looks, key=attrgetter("ended")), 0
+    by_end, ended_count = sorted(looks, key=attrgetter("ended")), 0
     highest = Look(0.0, 0.0, None)
     for look in sorted(looks, key=attrgetter("begun")):
-        while by_end[known].ended < look.begun:
-            highest = max(highest, by_end[known], key=attrgetter("value"))
-            known += 1
+        while by_end[ended_count].ended < look.begun:
+            highest = max(highest, by_end[ended_count], key=attrgetter("value"))
+            ended_count += 1
         if look.value < highest.value:
             yield f"{look} after {highest}"
 
@@ -347,16 +360,16 @@ def notes_last(
     """
     for writer, claim in acknowledged.items():
         row = members.get(writer, {"times": {}, "position": {}})
-        kept = Claim(row["times"], position_from_wire(row["position"]))
-        if not _covers(kept, claim):
-            yield f"{writer} was acknowledged {claim}, and has {kept}"
-        if promised is not None and not _covers(promised[writer], kept):
-            yield f"{writer} sent {promised[writer]}, and has {kept}"
+        kept_claim = Claim(row["times"], position_from_wire(row["position"]))
+        if not _covers(kept_claim, claim):
+            yield f"{writer} was acknowledged {claim}, and has {kept_claim}"
+        if promised is not None and not _covers(promised[writer], kept_claim):
+            yield f"{writer} sent {promised[writer]}, and has {kept_claim}"
 
 
-def _covers(one: Claim, other: Claim) -> bool:
-    times = all(one.times.get(domain, -NEVER) >= time for domain, time in other.times.items())
-    return times and reaches(one.position, other.position)
+def _covers(first: Claim, other: Claim) -> bool:
+    times = all(first.times.get(domain, -NEVER) >= time for domain, time in other.times.items())
+    return times and reaches(first.position, other.position)
 
 
 @law("3.2", THEORY)
@@ -382,9 +395,9 @@ def reports_last(group: Position, reported: Position, reporting: Position) -> It
 @law("3.4", THEORY)
 def scalings_last(scale_events: Sequence[Json], scalings: Iterable[Scaling]) -> Iterator[str]:
     """A stream has all scale events that were made, each once and in order."""
-    made = [scaling.to_wire() for scaling in scalings]
-    if list(scale_events) != made:
-        yield f"the scale events are {scale_events}, not {made}"
+    wire_scalings = [scaling.to_wire() for scaling in scalings]
+    if list(scale_events) != wire_scalings:
+        yield f"the scale events are {scale_events}, not {wire_scalings}"
 
 
 @law("3.5", THEORY)
@@ -507,9 +520,9 @@ def results_are_exact(expected: Iterable[object], output: Iterable[object]) -> I
     >>> list(results_are_exact(["a", "b"], ["a", "c", "c"]))
     ['lacks b', 'too often: c', 'too often: c']
     """
-    true, found = Counter(expected), Counter(output)
-    yield from (f"lacks {row}" for row in (true - found).elements())
-    yield from (f"too often: {row}" for row in (found - true).elements())
+    true, output_counts = Counter(expected), Counter(output)
+    yield from (f"lacks {row}" for row in (true - output_counts).elements())
+    yield from (f"too often: {row}" for row in (output_counts - true).elements())
 
 
 @law("6.2", THEORY)
@@ -536,8 +549,10 @@ def claims_are_true(commits: Sequence[Commit], true_rows: Sequence[TableRow]) ->
     ["commit 0 claims all below 3 and lacks ['b']"]
     """
     for number, (complete_to, rows) in enumerate(commits):
-        below = {name for time, name in true_rows if complete_to is not None and time < complete_to}
-        if missing := sorted(below - {name for _, name in rows}):
+        names_below = {
+            name for time, name in true_rows if complete_to is not None and time < complete_to
+        }
+        if missing := sorted(names_below - {name for _, name in rows}):
             yield f"commit {number} claims all below {complete_to} and lacks {missing}"
 
 

@@ -93,12 +93,12 @@ class Console(httpx.BaseTransport):
     def call(self, calls: Sequence[Call]) -> list[str]:
         """Make calls at once, and return the request and the answer of each."""
         tasks = [
-            self.loop.create_task(self._door.handle_async_request(each.build_request()))
-            for each in calls
+            self.loop.create_task(self._door.handle_async_request(call.build_request()))
+            for call in calls
         ]
         answers = zip(calls, self.loop.run_until_complete(asyncio.gather(*tasks)), strict=True)
         return [
-            f"{' '.join(call[1:])}\n{found.status_code} {found.text}" for call, found in answers
+            f"{' '.join(call[1:])}\n{answer.status_code} {answer.text}" for call, answer in answers
         ]
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -108,10 +108,10 @@ class Console(httpx.BaseTransport):
 
     def run(self, *words: object) -> str:
         """Run a command, and return all that it prints, and its status."""
-        line, printed = [*map(str, words)], StringIO()
-        with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit) as end:
+        line, output = [*map(str, words)], StringIO()
+        with redirect_stdout(output), redirect_stderr(output), pytest.raises(SystemExit) as end:
             COMMAND.main(line, prog_name="noted-time")
-        return f"$ noted-time {' '.join(line)}\n{printed.getvalue()}[{end.value.code}]"
+        return f"$ noted-time {' '.join(line)}\n{output.getvalue()}[{end.value.code}]"
 
 
 @contextmanager
@@ -160,27 +160,27 @@ CORE = Recording(KINDS, Path(__file__).with_name("hashes.txt"), ask_commands)
 def play(first: int, recording: Recording = CORE) -> dict[int, Answers]:
     """Play a group of histories from the first seed on, and return their answers by seed."""
     histories = [History(seed) for seed in range(first, first + TOGETHER)]
-    found = {each.seed: defaultdict[str, list[str]](list) for each in histories}
+    answers_by_seed = {history.seed: defaultdict[str, list[str]](list) for history in histories}
     chance = Random(first)
 
     def call(calls: Sequence[Call], kind: str = "") -> None:
-        for asked, answer in zip(calls, console.call(calls), strict=True):
-            word = kind or re.split("[/?]", asked.path)[1]
-            found[asked.seed][word].append(RANDOM_ID.sub("…", answer))
+        for call_made, answer in zip(calls, console.call(calls), strict=True):
+            word = kind or re.split("[/?]", call_made.path)[1]
+            answers_by_seed[call_made.seed][word].append(RANDOM_ID.sub("…", answer))
 
     with open_console() as console:
-        call([each.create() for each in histories], "acts")
+        call([history.create() for history in histories], "acts")
         for act in range(ACTS):
-            call([each.act() for each in histories], "acts")
+            call([history.act() for history in histories], "acts")
             console.loop.run_until_complete(asyncio.sleep(chance.choice([0, 0.4, 1, 2, 12])))
             if act == first // TOGETHER % ACTS:
                 console.stop()
                 console.start()
-        call([question for each in histories for question in each.ask()])
-        for each in histories:
-            for kind, answer in recording.ask_commands(each, console.run):
-                found[each.seed][kind].append(answer)
-    return found
+        call([question for history in histories for question in history.ask()])
+        for history in histories:
+            for kind, answer in recording.ask_commands(history, console.run):
+                answers_by_seed[history.seed][kind].append(answer)
+    return answers_by_seed
 
 
 def record(histories: int = HISTORIES, recording: Recording = CORE) -> list[str]:
@@ -225,17 +225,17 @@ def main(recording: Recording = CORE, about: str | None = __doc__) -> None:
     parser.add_argument("--full", type=int, metavar="SEED", help="print all answers of a history")
     parser.add_argument("--write", action="store_true", help="renew the recorded hashes")
     parser.add_argument("--texts", type=Path, metavar="DIRECTORY", help="write all answers")
-    given = parser.parse_args()
-    if given.texts is not None:
-        write_texts(given.texts, HISTORIES, recording)
+    options = parser.parse_args()
+    if options.texts is not None:
+        write_texts(options.texts, HISTORIES, recording)
         return
-    if given.full is not None:
-        answers = play(given.full - given.full % TOGETHER, recording)[given.full]
+    if options.full is not None:
+        answers = play(options.full - options.full % TOGETHER, recording)[options.full]
         for kind in recording.kinds:
             print(kind, *answers[kind], sep="\n")  # noqa: T201
         return
     hashes = record(HISTORIES, recording)
-    if given.write:
+    if options.write:
         recording.hashes.write_text("\n".join([*hashes, ""]))
     changes = (find_change(hashes, kind, recording) for kind in recording.kinds)
     sys.exit("\n".join(filter(None, changes)) or None)

@@ -13,10 +13,10 @@ PLAYED = {REPLICAS: REPLICA_FAULTS, KAFKA: KAFKA_FAULTS, SIMULATION: SIMULATED_F
 @pytest.mark.parametrize("program", PLAYED)
 def test_program_plays_its_faults_of_the_list(program: str) -> None:
     """All that the list says of it, and no fault that is missing there."""
-    names = [each.name for each in FAULTS if program in each.programs]
+    names = [fault.name for fault in FAULTS if program in fault.programs]
 
     assert sorted(names) == sorted(PLAYED[program])
 
 
 def test_each_fault_of_the_list_has_a_known_program() -> None:
-    assert all(each.programs and PLAYED.keys() >= {*each.programs} for each in FAULTS)
+    assert all(fault.programs and PLAYED.keys() >= {*fault.programs} for fault in FAULTS)

@@ -58,7 +58,7 @@ def truth() -> tuple[History, Said]:
         WindowSeen({1: 1}, window(30, 3, 3)),
     ]
     history.chains["s", KEY] = Chain(
-        seen={each["seq"]: each for each in marks},
+        seen={mark["seq"]: mark for mark in marks},
         windows=windows,
         answers=[Answer(0, marks)],
         looks=[Look(0.0, 1.0, 20), Look(1.5, 2.0, 30)],
@@ -70,17 +70,17 @@ def truth() -> tuple[History, Said]:
         scaled_at=[2],
     )
     row = {"writer": "w0", "state": "live", "times": {KEY: 30}, "position": {"0": 2, "1": 1}}
-    said = Said({"w0": row}, {KEY: [dict(each) for each in marks[1:]]}, {1: 1}, [SPLIT.to_wire()])
-    return history, said
+    answer = Said({"w0": row}, {KEY: [dict(mark) for mark in marks[1:]]}, {1: 1}, [SPLIT.to_wire()])
+    return history, answer
 
 
-def _broken(history: History, said: Said) -> set[str]:
-    judge(history, {"s": said})
+def _broken(history: History, answer: Said) -> set[str]:
+    judge(history, {"s": answer})
     return {violation.law for violation in history.violations}
 
 
-def _mark_a_part(history: History, said: Said) -> None:
-    history.chains["s", KEY].seen[3] = said.marks[KEY][1] = mark(3, 30, s0=1, s1=1)
+def _mark_a_part(history: History, answer: Said) -> None:
+    history.chains["s", KEY].seen[3] = answer.marks[KEY][1] = mark(3, 30, s0=1, s1=1)
     history.chains["s", KEY].windows.clear()
     history.chains["s", KEY].answers.clear()
 
@@ -92,12 +92,12 @@ def _answer(history: History, answer: Answer) -> None:
 SPOILT: dict[str, tuple[set[str], Spoil]] = {
     "split elsewhere": (
         {"scalings last"},
-        lambda _, said: said.scale_events[0].update(sealed={"0": 1}),
+        lambda _, answer: answer.scale_events[0].update(sealed={"0": 1}),
     ),
     "part of a cut": ({"cuts are complete"}, _mark_a_part),
     "not truncated": (
         {"marks begin"},
-        lambda history, said: said.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1])),
+        lambda history, answer: answer.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1])),
     ),
     "sealed and written": (
         {"marks are sound", "windows are true"},
@@ -105,11 +105,11 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
     ),
     "gap": (
         {"answers have no gaps"},
-        lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1)),
+        lambda _, answer: answer.marks[KEY].append(mark(5, 35, s0=2, s1=1)),
     ),
     "again": (
         {"marks come once"},
-        lambda history, said: _answer(history, Answer(3, said.marks[KEY][-1:])),
+        lambda history, answer: _answer(history, Answer(3, answer.marks[KEY][-1:])),
     ),
     "changed": (
         {"marks never change"},
@@ -117,20 +117,20 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
     ),
     "skipped": (
         {"answers resume anywhere"},
-        lambda history, said: _answer(history, Answer(1, said.marks[KEY][1:])),
+        lambda history, answer: _answer(history, Answer(1, answer.marks[KEY][1:])),
     ),
     "not in order": (
         {"marks are ordered"},
-        lambda history, said: _answer(history, Answer(1, said.marks[KEY][::-1], first=3)),
+        lambda history, answer: _answer(history, Answer(1, answer.marks[KEY][::-1], first=3)),
     ),
-    "lost note": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 20})),
+    "lost note": ({"notes last"}, lambda _, answer: answer.writers["w0"].update(times={KEY: 20})),
     "none out": ({"exclusions are due"}, lambda history, _: history.silent.update(s="w9")),
     "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
     "lower unheard of": (
         {"lowers are noted"},
         lambda history, _: history.chains["s", KEY].looks.append(Look(0.0, 0.1, 30)),
     ),
-    "lost report": ({"reports last"}, lambda _, said: said.readers.update({1: 0})),
+    "lost report": ({"reports last"}, lambda _, answer: answer.readers.update({1: 0})),
 }
 """The laws that are broken, and by what."""
 

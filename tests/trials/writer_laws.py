@@ -35,7 +35,7 @@ STATES = {"idle": ("idle",), "finish": ("finished",), "leave": ("idle", "finishe
 @law("9.1", PROTOCOL)
 def joins_begin_sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
     """Each join begins a session, and its first note has no position yet."""
-    joins = sum(each.command == "join" for each in said)
+    joins = sum(command.command == "join" for command in said)
     sessions = {str(note.get("session")) for request in requests for note in request.notes}
     if len(sessions) != max(1, joins):
         yield f"{len(sessions)} sessions note after {joins} joins, not one for each join"
@@ -72,8 +72,10 @@ def notes_never_go_back(said: Sequence[Said], requests: Sequence[Request]) -> It
         for note in request.notes:
             session, time, domain = note.get("session"), note.get("time"), note.get("domain")
             if time is not None:
-                commanded = [each.time for each in said if each.at <= request.at and each.time]
-                if time < times.get((session, domain), time) and [time] != commanded[-1:]:
+                commanded_times = [
+                    command.time for command in said if command.at <= request.at and command.time
+                ]
+                if time < times.get((session, domain), time) and [time] != commanded_times[-1:]:
                     yield f"time {time} follows {times[session, domain]}: a time never goes back"
                 times[session, domain] = time
             for segment, offset in note.get("position", {}).items():
@@ -85,68 +87,77 @@ def notes_never_go_back(said: Sequence[Said], requests: Sequence[Request]) -> It
 @law("9.4", PROTOCOL)
 def notes_cover_events(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
     """A note covers all events before it, and none that is not written."""
-    known: Position = {}
+    known_position: Position = {}
     for request in requests:
-        before = [each for each in said if each.at <= request.at]
+        before = [command for command in said if command.at <= request.at]
         ends = before[-1].ends if before else {}
         for note in request.notes:
             position = note.get("position", {})
-            reached = _reach(known, position)
-            if _find_short(_reach(ends, known), position):
-                yield f"a note reaches {reached}, and only {ends} are written: {note}"
+            reached_position = _reach(known_position, position)
+            if _find_short(_reach(ends, known_position), position):
+                yield f"a note reaches {reached_position}, and only {ends} are written: {note}"
             command = _find_command(before, note)
             if command is None and note.get("time") is not None:
                 yield f"a note of a time that was not commanded: {note}"
-            if command is not None and _find_short(reached, command.ends):
-                yield f"`{command.command}` covers {command.ends}, and its note {reached}"
+            if command is not None and _find_short(reached_position, command.ends):
+                yield f"`{command.command}` covers {command.ends}, and its note {reached_position}"
             elif command is not None and _find_short(position, command.ends):
                 yield f"`{command.command}` has not the whole position {command.ends}: {note}"
         if any(_is_accepted(results) for results in request.results):
-            for each in (*request.notes, *(row for rows in request.results for row in rows)):
-                known = _reach(known, each.get("position", {}))
+            for row in (*request.notes, *(row for rows in request.results for row in rows)):
+                known_position = _reach(known_position, row.get("position", {}))
 
 
 def _reach(position: Position, other: Position) -> Position:
-    return {each: max(position.get(each, 0), other.get(each, 0)) for each in position | other}
+    return {
+        segment: max(position.get(segment, 0), other.get(segment, 0))
+        for segment in position | other
+    }
 
 
 def _find_short(position: Position, ends: Position) -> list[str]:
     """Return the segments whose offset is below the end."""
-    return [each for each, end in ends.items() if position.get(each, 0) < end]
+    return [segment for segment, end in ends.items() if position.get(segment, 0) < end]
 
 
 def _find_command(before: Sequence[Said], note: Json) -> Said | None:
     """Return the last command that the note can answer, if it claims that events are covered."""
     state, time = note.get("state", "live"), note.get("time")
-    for each in reversed(before):
-        if (time is not None and each.time == time) or state in STATES.get(each.name, ()):
-            return each
+    for command in reversed(before):
+        if (time is not None and command.time == time) or state in STATES.get(command.name, ()):
+            return command
     return None
 
 
 @law("9.5", PROTOCOL)
 def answers_follow_notes(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
     """A program reports a note as accepted only after the controller has accepted it."""
-    delivered = [
+    delivered_notes = [
         (request.answered_at, note)
         for request in requests
         if request.answer is not None and request.answer.status_code < 300
         for note in request.notes
     ]
-    for each in said:
-        if not each.is_acknowledged or each.name in ("close", "leave"):
+    for command in said:
+        if not command.is_acknowledged or command.name in ("close", "leave"):
             continue
-        field, value = "state", STATES.get(each.name, ("live",))[0]
-        if each.time is not None:
-            field, value = "time", str(each.time)
-        sent = [at for at, note in delivered if str(note.get(field, "live")) == value]
-        if not sent or (field == "state" and sent[-1] < each.at):
-            given = json.dumps(each.answer)
-            yield f"`{each.command}` is answered {given}, and no answer accepts such a note"
+        field, value = "state", STATES.get(command.name, ("live",))[0]
+        if command.time is not None:
+            field, value = "time", str(command.time)
+        sent_times = [
+            answered_at
+            for answered_at, note in delivered_notes
+            if str(note.get(field, "live")) == value
+        ]
+        if not sent_times or (field == "state" and sent_times[-1] < command.at):
+            json_answer = json.dumps(command.answer)
+            yield (
+                f"`{command.command}` is answered {json_answer}, and no answer accepts such a note"
+            )
 
 
 def _is_accepted(results: Sequence[Json]) -> bool:
-    return bool(results) and all(each.get("status") == "accepted" for each in results)
+    return bool(results) and all(result.get("status") == "accepted" for result in results)
 
 
 @law("9.6", PROTOCOL)
@@ -156,17 +167,19 @@ def refusals_are_final(said: Sequence[Said], requests: Sequence[Request]) -> Ite
         answer = request.answer
         if answer is None or answer.status_code in REPEATED | CORRECTABLE:
             continue
-        statuses = [each.get("status") for results in request.results for each in results]
-        later = requests[place + 1 :]
+        statuses = [result.get("status") for results in request.results for result in results]
+        later_requests = requests[place + 1 :]
         if "fenced" in statuses:
             sessions = {note.get("session") for note in request.notes}
-            again = [n for r in later for n in r.notes if n.get("session") in sessions]
-            if again:
-                yield f"a fenced session notes again: {again[0]}"
+            later_notes = [
+                n for r in later_requests for n in r.notes if n.get("session") in sessions
+            ]
+            if later_notes:
+                yield f"a fenced session notes again: {later_notes[0]}"
         elif answer.status_code >= 400 and "superseded" not in statuses:
             next_at = min((s.at for s in said if s.at > request.answered_at), default=float("inf"))
             claims = _claims(request)
-            if any(r.at < next_at and _claims(r) == claims for r in later):
+            if any(r.at < next_at and _claims(r) == claims for r in later_requests):
                 yield f"after the final status {answer.status_code} the same notes are sent again"
 
 
@@ -178,18 +191,21 @@ def _claims(request: Request) -> list[Json]:
 @law("9.7", PROTOCOL)
 def retries_are_paced(requests: Sequence[Request]) -> Iterator[str]:
     """Retries back off, and wait for `Retry-After`."""
-    failed: list[float] = []
-    for each in requests:
-        is_failed = each.answer is None or each.answer.status_code in REPEATED
-        failed = [*failed, each.at] if is_failed else []
-        if any(len(failed) > n and each.at - failed[-n - 1] < s for s, n in MOST_FAILED.items()):
-            pauses = ", ".join(f"{b - a:.2f}" for a, b in pairwise(failed[-9:]))
-            yield f"{len(failed)} requests without a final answer, at intervals of {pauses} s"
+    failed_times: list[float] = []
+    for request in requests:
+        is_failed = request.answer is None or request.answer.status_code in REPEATED
+        failed_times = [*failed_times, request.at] if is_failed else []
+        if any(
+            len(failed_times) > n and request.at - failed_times[-n - 1] < s
+            for s, n in MOST_FAILED.items()
+        ):
+            pauses = ", ".join(f"{b - a:.2f}" for a, b in pairwise(failed_times[-9:]))
+            yield f"{len(failed_times)} requests without a final answer, at intervals of {pauses} s"
             break
-    for place, each in enumerate(requests[:-1]):
-        waits_s = each.fault.retry_after_s
-        if each.answer is None or waits_s is None:
+    for place, request in enumerate(requests[:-1]):
+        waits_s = request.fault.retry_after_s
+        if request.answer is None or waits_s is None:
             continue
-        passed = requests[place + 1].at - each.answered_at
-        if passed < waits_s - EARLY_S:
-            yield f"a request follows {passed:.2f} s after `Retry-After: {waits_s}`"
+        passed_s = requests[place + 1].at - request.answered_at
+        if passed_s < waits_s - EARLY_S:
+            yield f"a request follows {passed_s:.2f} s after `Retry-After: {waits_s}`"

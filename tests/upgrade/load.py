@@ -32,13 +32,13 @@ class Load:
     def __init__(self, urls: str, streams: Sequence[str]) -> None:
         """Start them."""
         self.noted: list[Noted] = []
-        self.read: dict[str, list[tuple[int, int]]] = {each: [] for each in streams}
+        self.read: dict[str, list[tuple[int, int]]] = {stream: [] for stream in streams}
         self._urls = urls
         self._ending = threading.Event()
         self._threads = [
-            threading.Thread(target=target, args=(each,), daemon=True)
+            threading.Thread(target=target, args=(stream,), daemon=True)
             for target in (self._write, self._read)
-            for each in streams
+            for stream in streams
         ]
         for thread in self._threads:
             thread.start()
@@ -51,12 +51,12 @@ class Load:
 
     def _write(self, stream: str) -> None:
         with WriterClient(self._urls, stream, "w", timeout_ms=600_000) as client:
-            noted = 0
+            noted_time = 0
             while not self._ending.is_set():
-                noted += 1
-                client.note_time(noted, {0: 10 * noted})
+                noted_time += 1
+                client.note_time(noted_time, {0: 10 * noted_time})
                 flush(client)
-                self.noted.append(Noted(stream, noted, time.monotonic()))
+                self.noted.append(Noted(stream, noted_time, time.monotonic()))
                 time.sleep(PAUSE_S)
             client.finish(timeout=LONGEST_S)
 
@@ -82,7 +82,7 @@ class Load:
 
     def last_acknowledged(self) -> dict[str, int]:
         """Return the last time of each stream's writer that was acknowledged."""
-        return {each.stream: each.time for each in self.noted}
+        return {note.stream: note.time for note in self.noted}
 
     def pause(self, start: float, end: float) -> float:
         """Return the longest time between acknowledged notes of a writer in this interval."""
@@ -94,11 +94,11 @@ class Load:
 
     def _moments(self, start: float, end: float) -> Iterator[list[float]]:
         """Yield when the notes of each stream were acknowledged between two moments."""
-        found = defaultdict[str, list[float]](list)
-        for each in self.noted:
-            if start < each.at <= end:
-                found[each.stream].append(each.at)
-        return iter(found[each] for each in self.read)
+        moments = defaultdict[str, list[float]](list)
+        for note in self.noted:
+            if start < note.at <= end:
+                moments[note.stream].append(note.at)
+        return iter(moments[stream] for stream in self.read)
 
 
 def flush(client: WriterClient) -> None:

@@ -29,7 +29,7 @@ class Pair:
     def __init__(self, directory: Path, database: str) -> None:
         self._directory, self.database = directory, database
         self.controllers = [self._serve(ROOT) for _ in range(2)]
-        self.urls = [each.url for each in self.controllers]
+        self.urls = [controller.url for controller in self.controllers]
         for stream in STREAMS:
             self.controllers[0].create(stream, writer_timeout_ms=600_000)
         self.load = Load(",".join(self.urls), STREAMS)
@@ -37,8 +37,8 @@ class Pair:
 
     def close(self) -> None:
         """End both."""
-        for each in self.controllers:
-            each.kill()
+        for controller in self.controllers:
+            controller.kill()
 
     def replace(self, index: int, code: Path, end: Callable[[ServeProcess], object]) -> float:
         """End a controller, use the other, start it again, and return the longest pause."""
@@ -59,15 +59,17 @@ class Pair:
         return running.ready()
 
     def _is_shared(self) -> bool:
-        return [read_buckets(each).get("this") for each in self.controllers] == [BUCKETS / 2] * 2
+        return [read_buckets(controller).get("this") for controller in self.controllers] == [
+            BUCKETS / 2
+        ] * 2
 
 
 @pytest.fixture
 def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
     """Two controllers of this version under load."""
     database = server.make_database()
-    migrated = run_command("migrate", "--database", database, cwd=tmp_path)
-    assert migrated.returncode == 0, migrated.stderr
+    process = run_command("migrate", "--database", database, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
     with ExitStack() as stack:
         running = Pair(tmp_path, database)
         stack.callback(running.close)
@@ -82,37 +84,39 @@ def test_rolling_forward_back_and_forward_loses_nothing(pair: Pair, tmp_path: Pa
     No pause is longer than a takeover after a kill of a controller of this version.
     """
     takeovers = [pair.replace(0, ROOT, ServeProcess.kill), pair.replace(1, ROOT, ServeProcess.kill)]
-    later = NextVersion(tmp_path / "later")
-    later.migrate(pair.database)
-    rolled = [
-        pair.replace(0, later.code, ServeProcess.stop),
-        pair.replace(1, later.code, ServeProcess.kill),
+    next_version = NextVersion(tmp_path / "later")
+    next_version.migrate(pair.database)
+    rolled_gaps = [
+        pair.replace(0, next_version.code, ServeProcess.stop),
+        pair.replace(1, next_version.code, ServeProcess.kill),
         pair.replace(1, ROOT, ServeProcess.stop),
         pair.replace(0, ROOT, ServeProcess.kill),
-        pair.replace(0, later.code, ServeProcess.kill),
-        pair.replace(1, later.code, ServeProcess.stop),
+        pair.replace(0, next_version.code, ServeProcess.kill),
+        pair.replace(1, next_version.code, ServeProcess.stop),
     ]
     pair.load.end()
     versions = pair.controllers[0].ask("GET", "/controllers").json()["controllers"]
 
-    assert [lost for stream in STREAMS for lost in _lost(pair, stream)] == []
+    assert [loss for stream in STREAMS for loss in _lost(pair, stream)] == []
     assert [gap for stream in STREAMS for gap in _gaps(pair, stream)] == []
-    assert [each["revision"] for each in versions] == [NEXT] * 2
-    assert max(rolled) <= max(takeovers) + BEYOND_S * pair.slowest, (takeovers, rolled)
+    assert [version["revision"] for version in versions] == [NEXT] * 2
+    assert max(rolled_gaps) <= max(takeovers) + BEYOND_S * pair.slowest, (takeovers, rolled_gaps)
 
 
 def _lost(pair: Pair, stream: str) -> list[str]:
     """Return the writers whose stored time or position is below their acknowledged one."""
-    (stored,) = Calls(pair.urls[0]).get(f"{stream}/writers")["writers"]
+    (stored_writer,) = Calls(pair.urls[0]).get(f"{stream}/writers")["writers"]
     last = pair.load.last_acknowledged()[stream]
-    is_there = stored["times"]["default"] >= last and stored["position"]["0"] >= 10 * last
-    return [] if is_there else [f"{stored}, {last} was acknowledged"]
+    is_there = (
+        stored_writer["times"]["default"] >= last and stored_writer["position"]["0"] >= 10 * last
+    )
+    return [] if is_there else [f"{stored_writer}, {last} was acknowledged"]
 
 
 def _gaps(pair: Pair, stream: str) -> list[Any]:
     """Return where the marks, or what readers saw of them, are not one chain."""
     marks = Calls(pair.urls[0]).all_marks(stream)
     chain = [(mark["seq"], mark["lower"]) for mark in marks]
-    seen = pair.load.read[stream]
-    is_other = not seen or seen != chain[: len(seen)]
-    return [*judge(answers=[Answer(0, marks)]), *([(stream, seen)] if is_other else [])]
+    read_marks = pair.load.read[stream]
+    is_other = not read_marks or read_marks != chain[: len(read_marks)]
+    return [*judge(answers=[Answer(0, marks)]), *([(stream, read_marks)] if is_other else [])]

@@ -105,19 +105,19 @@ class Run:
 
     def write(self, act: Wrote) -> None:
         """Pass an event to the outbox, and to the reference controller at once."""
-        gained = self.gain(act.gains, of=(act.domain, act.time))
-        self.outbox.record_write(act.time, act.domain, gained)
+        gained_ends = self.gain(act.gains, of=(act.domain, act.time))
+        self.outbox.record_write(act.time, act.domain, gained_ends)
         self.notify(Note("UA", None, dict(self.position), act.domain, act.time))
 
     def say(self, act: Say) -> None:
         """Call the outbox, and note at the reference controller at once."""
-        gained = self.gain(act.gains, of=(act.domain, act.wrote))
+        gained_ends = self.gain(act.gains, of=(act.domain, act.wrote))
         time = None
         if act.domain is None:
-            self.outbox.change_state(act.state, gained)
+            self.outbox.change_state(act.state, gained_ends)
         else:
             time = self.times[act.domain] = self.times.get(act.domain, 0) + act.later
-            self.outbox.note(time, gained, domain=act.domain, max_time=act.wrote)
+            self.outbox.note(time, gained_ends, domain=act.domain, max_time=act.wrote)
             self.claims.setdefault((act.domain, time), []).append(len(self.positions))
         domain = act.domain or DOMAINS[0]
         self.notify(Note("UA", time, dict(self.position), domain, act.wrote, act.state))
@@ -126,12 +126,14 @@ class Run:
         self, gains: Sequence[tuple[int, int]], of: tuple[str | None, int | None]
     ) -> dict[int, int]:
         """Write an event to some segments, and return their ends."""
-        known, (domain, time) = dict(self.position), of
-        gained = {segment: known.get(segment, 0) + more for segment, more in gains}
-        join_into(self.position, gained)
+        known_position, (domain, time) = dict(self.position), of
+        gained_ends = {segment: known_position.get(segment, 0) + more for segment, more in gains}
+        join_into(self.position, gained_ends)
         if domain is not None and time is not None:
-            self.events.append((domain, time, find_gained(gained, {0: 0, 1: 0, 2: 0} | known)))
-        return gained
+            self.events.append(
+                (domain, time, find_gained(gained_ends, {0: 0, 1: 0, 2: 0} | known_position))
+            )
+        return gained_ends
 
     def notify(self, note: Note) -> None:
         """Give a note to the reference controller."""
@@ -158,8 +160,8 @@ class Run:
     def _result(self, note: Note) -> dict[str, Any]:
         result = self.heard.note(note, now=0)
         if isinstance(result, Accepted):
-            known = getattr(result, "position", None)
-            position = None if known is None else position_to_wire(known)
+            known_position = getattr(result, "position", None)
+            position = None if known_position is None else position_to_wire(known_position)
             return {"status": "accepted", "lower": result.lower, "position": position}
         last = result.last
         return {
@@ -174,8 +176,8 @@ class Run:
     def find_passed(self, note: Note) -> dict[str, int]:
         """Return the largest time of the events below a note's position, by domain."""
         largest: dict[str, int] = {}
-        for domain, time, gained in self.events:
-            if any(note.position.get(segment, 0) >= end for segment, end in gained.items()):
+        for domain, time, gained_ends in self.events:
+            if any(note.position.get(segment, 0) >= end for segment, end in gained_ends.items()):
                 largest[domain] = max(time, largest.get(domain, time))
         return largest
 

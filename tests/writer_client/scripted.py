@@ -29,9 +29,9 @@ class Scripted(httpx.MockTransport):
     of each request. `forms` has the stated forms, which all get the `form_answer`.
     """
 
-    def __init__(self, *planned: httpx.Response | dict[str, Any]) -> None:
+    def __init__(self, *answers: httpx.Response | dict[str, Any]) -> None:
         super().__init__(self._answer)
-        self.planned = list(planned)
+        self.planned = list(answers)
         self.form_answer = httpx.Response(200, json={})
         self.posts: list[list[dict[str, Any]]] = []
         self.forms: list[dict[str, Any]] = []
@@ -54,8 +54,10 @@ class Scripted(httpx.MockTransport):
 
 def _build_answer(body: dict[str, Any]) -> httpx.Response:
     """Return an answer with the body; it is a problem if it accepts no note."""
-    each = body["results"] or [accepted()]
-    if any(isinstance(one, dict) and one["status"] == "accepted" for one in each):
+    results_of_notes = body["results"] or [accepted()]
+    if any(
+        isinstance(result, dict) and result["status"] == "accepted" for result in results_of_notes
+    ):
         return httpx.Response(200, json=body)
     kind = {"type": "urn:noted-time:problem:notes_refused", "title": "Notes refused"}
     return httpx.Response(422, json=kind | body)

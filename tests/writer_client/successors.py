@@ -88,10 +88,10 @@ class Successors:
     taken: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of a session that knows that it has the name, and one that lost it before."""
 
-    def play(self, played: list[tuple[str, int]]) -> Successors:
+    def play(self, acts: list[tuple[str, int]]) -> Successors:
         """Play all acts; one process exists from the start."""
         self.start(0)
-        for act, number in played:
+        for act, number in acts:
             self.now += 1
             if act == "start" and len(self.processes) < MOST:
                 self.start(number)
@@ -131,11 +131,11 @@ class Successors:
         """Append a row at or above the noted time, unless the process knows that it is fenced."""
         if process.outbox.fenced:
             return
-        least = max(process.outbox.vouched.get_time(None) or 0, 0)
-        time = least + number % 7
+        min_time = max(process.outbox.vouched.get_time(None) or 0, 0)
+        time = min_time + number % 7
         mark = self.stream.domains["default"].last
-        known = WRITER in self.stream
-        has_name = known and self.stream.member(WRITER).session.id == process.session
+        is_known = WRITER in self.stream
+        has_name = is_known and self.stream.member(WRITER).session.id == process.session
         self.log.append(Row(time, has_name, mark is None or time >= mark.lower))
         process.outbox.record_write(time, None, {0: len(self.log)})
 
@@ -174,9 +174,9 @@ class Successors:
         """Let the controller process a request; its answer may be lost."""
         if not self.network:
             return
-        at = 0 if number % 5 else number % len(self.network)
-        process, asked = self.network.pop(at)
-        notes = decode(json.dumps(asked.question.body).encode())
+        place = 0 if number % 5 else number % len(self.network)
+        process, question = self.network.pop(place)
+        notes = decode(json.dumps(question.question.body).encode())
         results = [self.stream.note(note, self.now) for note in notes]
         self.accepted += [
             note.session
@@ -187,10 +187,10 @@ class Successors:
             self.marks.append(mark)
         waits = not any(each is process for each, _ in self.network)
         if process.asking is not None and waits and number % 4:
-            if any(isinstance(each, Accepted) for each in results):
-                lost = self.stream.member(WRITER).session.lost
-                self.taken |= {(process.session, each.id) for each in lost}
-            body = encode({"results": [build_result(each) for each in results]})
+            if any(isinstance(result, Accepted) for result in results):
+                losses = self.stream.member(WRITER).session.lost
+                self.taken |= {(process.session, loss.id) for loss in losses}
+            body = encode({"results": [build_result(result) for result in results]})
             self._resume(process, Reply(200, {}, body))
 
     def _resume(self, process: Successor, reply: Reply | None) -> None:
@@ -200,13 +200,13 @@ class Successors:
         outcome: NotesReply | Exception
         try:
             error = Unreachable("lost")
-            asked = asking.throw(error) if reply is None else asking.send(reply)
+            question = asking.throw(error) if reply is None else asking.send(reply)
         except StopIteration as end:
             outcome = process.posting.look_up_ends(end.value)
         except Exception as error:  # noqa: BLE001 - as the sender has it
             outcome = error
         else:
-            self.network.append((process, asked))
+            self.network.append((process, question))
             return
         process.posting.settle(process.batch, outcome, self.now)
         process.asking = None
@@ -219,7 +219,7 @@ class Successors:
     @property
     def noting(self) -> list[str]:
         """The sessions of processes that are not fenced."""
-        return [each.session for each in self.processes if not each.outbox.fenced]
+        return [process.session for process in self.processes if not process.outbox.fenced]
 
     @property
     def fenced(self) -> set[tuple[str, str | None]]:
@@ -227,27 +227,31 @@ class Successors:
 
         Sessions that lost the name since the last restore are left out.
         """
-        lost = {each.id for each in self.stream.member(WRITER).session.lost}
-        fences = ((each.session, each.outbox.fenced) for each in self.processes)
-        return {(session, by.session) for session, by in fences if by and session not in lost}
+        lost_sessions = {loss.id for loss in self.stream.member(WRITER).session.lost}
+        fences = ((process.session, process.outbox.fenced) for process in self.processes)
+        return {
+            (session, fence.session)
+            for session, fence in fences
+            if fence and session not in lost_sessions
+        }
 
     def find_returned(self) -> list[str]:
         """Return the sessions with notes accepted after another had taken over.
 
         Only sessions that lost the name since the last restore count.
         """
-        lost: set[str] = set()
-        found, owner = [], None
+        lost_sessions: set[str] = set()
+        returned_sessions, owner = [], None
         for session in self.accepted:
             if session is None:  # the database forgot
-                lost, owner = set(), None
+                lost_sessions, owner = set(), None
                 continue
-            if session in lost:
-                found.append(session)
+            if session in lost_sessions:
+                returned_sessions.append(session)
             if owner is not None and owner != session:
-                lost.add(owner)
+                lost_sessions.add(owner)
             owner = session
-        return found
+        return returned_sessions
 
     def find_missed(self) -> list[tuple[int, Row]]:
         """Return rows that were in time, but beyond the cut of a mark above their time."""

@@ -31,10 +31,10 @@ def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
     ticket = outbox.last_ticket
     posting.settle(outbox.take(), UnknownStream("s"), now=0)
     posting.hurry()
-    with pytest.raises(Unreachable, match="not durable within 0 s: no answer") as raised:
+    with pytest.raises(Unreachable, match="not durable within 0 s: no answer") as error:
         posting.get_outcome(ticket, 0)
 
-    assert (raised.value.__cause__, posting.wait_s(0)) == (None, 0)
+    assert (error.value.__cause__, posting.wait_s(0)) == (None, 0)
 
 
 def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
@@ -84,8 +84,8 @@ def test_dead_sender_is_raised_by_every_call(
         f"writer 'UA' of stream 's': notes not delivered to {URL}: 1 (last time 5); "
         "the last error: 'an internal fault'"
     )
-    logged = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert logged == [("CRITICAL", died), ("WARNING", unsent)]
+    log_lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert log_lines == [("CRITICAL", died), ("WARNING", unsent)]
 
 
 # Numbers of requests; a controller ignores late ones
@@ -100,14 +100,18 @@ def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:
     """Repeated requests get a new number, which all their notes share."""
     served.create(stream, domains=["default", "ship"])
     network = Faults("no answer", "no connection", "nonsense")
-    begun = unix_us()
+    begin_us = unix_us()
     with hasty(served, stream, network) as client:
         client.note_time(5, {0: 10})
         client.note_time(7, {0: 12}, domain="ship")
         client.flush()
 
-    each = [number for (number,) in numbers(network)]
-    assert (len(each) > 3, each, each[0] >= begun) == (True, sorted(set(each)), True)
+    request_numbers = [number for (number,) in numbers(network)]
+    assert (len(request_numbers) > 3, request_numbers, request_numbers[0] >= begin_us) == (
+        True,
+        sorted(set(request_numbers)),
+        True,
+    )
 
 
 def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) -> None:

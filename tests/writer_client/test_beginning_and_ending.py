@@ -18,13 +18,13 @@ def test_datetimes_are_noted_in_milliseconds() -> None:
     with WriterClient(URL, "s", "UA", transport=network) as client:
         client.note_time(noon, {}, max_time=noon)
 
-    (noted,) = [(each["time"], each["max_time"]) for each in network.notes]
-    assert noted == (1357041600000, 1357041600001)
+    (time_and_max_time,) = [(note["time"], note["max_time"]) for note in network.notes]
+    assert time_and_max_time == (1357041600000, 1357041600001)
 
 
 def test_known_time_is_of_default_domain(served: Served) -> None:
     """With several domains the join names them."""
-    known = []
+    known_times = []
     for stream, domains in (("two-domains", ["default", "ingestion"]), ("one", ["ingestion"])):
         served.create(stream, domains=domains)
         with WriterClient(served.url, stream, "UA") as former:
@@ -33,12 +33,12 @@ def test_known_time_is_of_default_domain(served: Served) -> None:
         with WriterClient(served.url, stream, "UA") as client:
             client.join()
             client.flush()
-            known.append((client.known_time(), client.known_time("ingestion")))
+            known_times.append((client.known_time(), client.known_time("ingestion")))
             tracker = DeliveryTracker(client)
             tracker.note(150)
             client.flush()
 
-    assert known == [(None, 100), (100, 100)]
+    assert known_times == [(None, 100), (100, 100)]
 
 
 # The laws of fencing, of the real outboxes and the real aggregator over a bad network
@@ -142,9 +142,9 @@ for name in sys.argv[1:]:
 
 def test_signal_handler_may_close_during_a_call(served: Served, stream: str) -> None:
     """Earlier notes are flushed, and the interrupted call raises."""
-    done = run_python("-c", AMID_A_CALL, served.url, stream)
+    process = run_python("-c", AMID_A_CALL, served.url, stream)
 
-    assert (done.stdout, done.stderr) == (
+    assert (process.stdout, process.stderr) == (
         "the client of writer 'UA' was closed during the call\n",
         "",
     )
@@ -153,23 +153,23 @@ def test_signal_handler_may_close_during_a_call(served: Served, stream: str) -> 
 
 def test_signal_handler_may_close_during_a_flush() -> None:
     """The interrupted flush ends long before its timeout."""
-    done = run_python("-c", AMID_A_FLUSH)
+    process = run_python("-c", AMID_A_FLUSH)
 
-    said = [line.partition(":")[0] for line in done.stdout.splitlines()]
-    assert said == ["not durable within 0.1 s", "not durable within 60 s"]
+    causes = [line.partition(":")[0] for line in process.stdout.splitlines()]
+    assert causes == ["not durable within 0.1 s", "not durable within 60 s"]
 
 
 def test_exit_waits_two_seconds_for_all_clients() -> None:
     """Each client reports its unsent notes on stderr."""
     began = time.monotonic()
-    one = run_python("-c", TO_NOBODY, "w0")
+    one_process = run_python("-c", TO_NOBODY, "w0")
     after_one = time.monotonic()
     five = run_python("-c", TO_NOBODY, *(f"w{number}" for number in range(5)))
     after_five = time.monotonic()
 
-    unsent = [each.stderr.count("not delivered to") for each in (one, five)]
+    unsent = [process.stderr.count("not delivered to") for process in (one_process, five)]
     assert unsent == [1, 5]
-    assert one.stderr.splitlines()[-1].startswith(
+    assert one_process.stderr.splitlines()[-1].startswith(
         "writer 'w0' of stream 'flights': notes not delivered to http://127.0.0.1:9: "
         "1 (last time 5); the last error: no answer from http://127.0.0.1:9/v1/streams"
     )

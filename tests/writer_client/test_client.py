@@ -73,9 +73,9 @@ def test_noted_clock_stops_while_events_are_written(served: Served, stream: str)
         now[0] = 2000
         wait_until(lambda: served.writers(stream).get("UA", {}).get("times"))
         time.sleep(0.05)
-        noted = served.writers(stream)["UA"]["times"]
+        noted_times = served.writers(stream)["UA"]["times"]
 
-    assert noted == {"default": 1000}
+    assert noted_times == {"default": 1000}
 
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:

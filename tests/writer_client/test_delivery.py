@@ -107,11 +107,11 @@ class Program:
 
     def act(self, act: str) -> None:
         """Act if this is possible now, and check the notes that left."""
-        is_held, lost = self.before is not None or self.doubtful is not None, self.lost
+        is_held, is_lost = self.before is not None or self.doubtful is not None, self.lost
         getattr(self, act)()
-        known, self.checked = self.checked, len(self.client.left)
-        for note in self.client.left[known:]:
-            assert not lost or act in ("forgive", "abort", "find_aborted")
+        known_count, self.checked = self.checked, len(self.client.left)
+        for note in self.client.left[known_count:]:
+            assert not is_lost or act in ("forgive", "abort", "find_aborted")
             assert not is_held or act in ENDING
             assert self.before is None
             assert self.doubtful is None
@@ -120,10 +120,10 @@ class Program:
     def beyond(self, note: Left) -> list[Event]:
         """Return events that the note promises but does not cover."""
         return [
-            each
-            for each in self.log
-            if each.times[note.domain or ""] < note.time
-            and (each.place is None or each.place.at >= note.position.get(each.place.segment, 0))
+            event
+            for event in self.log
+            if event.times[note.domain or ""] < note.time
+            and (event.place is None or event.place.at >= note.position.get(event.place.segment, 0))
         ]
 
     def count(self, times: Mapping[str, int] | None = None) -> None:
@@ -171,8 +171,8 @@ class Program:
 
     def repeat(self) -> None:
         """Produce missing events again."""
-        again, self.again = self.again, []
-        for times in again:
+        repeated_times, self.again = self.again, []
+        for times in repeated_times:
             self.produce(times)
 
     def note(self, *domains: str) -> None:
@@ -207,7 +207,7 @@ class Program:
         """Commit without an answer."""
         if self.before is not None:
             self.send_all()
-            self.doubtful = [each for each in self.log if each not in self.before]
+            self.doubtful = [event for event in self.log if event not in self.before]
             self.before = None
             self.tracker.commit(is_certain=False)
 
@@ -220,21 +220,21 @@ class Program:
     def find_aborted(self) -> None:
         """Find out that Kafka aborted the transaction."""
         if self.doubtful is not None:
-            aborted, self.doubtful = self.doubtful, None
-            self.take_back(aborted)
+            aborted_events, self.doubtful = self.doubtful, None
+            self.take_back(aborted_events)
 
     def abort(self) -> None:
         """Take back the transaction."""
         if self.before is not None:
             self.send_all()
-            kept, self.before = self.before, None
-            self.take_back([each for each in self.log if each not in kept])
+            events_before, self.before = self.before, None
+            self.take_back([event for event in self.log if event not in events_before])
 
     def take_back(self, aborted: list[Event]) -> None:
         """Take events back, to produce them again."""
-        aborted = [each for each in aborted if each in self.log]
-        self.again += [each.times for each in aborted]
-        self.log = [each for each in self.log if each not in aborted]
+        aborted = [event for event in aborted if event in self.log]
+        self.again += [event.times for event in aborted]
+        self.log = [event for event in self.log if event not in aborted]
         self.tracker.abort()
         self.lost = failures(self.tracker)
 
@@ -270,8 +270,8 @@ def test_notes_cover_events_produced_before(acts: list[str], seed: int) -> None:
         program.act("deliver")
 
     left = program.client.left
-    for earlier, later in itertools.pairwise(left):
-        assert all(later.position[n] >= offset for n, offset in earlier.position.items())
+    for earlier, later_note in itertools.pairwise(left):
+        assert all(later_note.position[n] >= offset for n, offset in earlier.position.items())
     for domain in DOMAINS:
         notes = [note for note in left if note.domain == domain]
         assert notes[-1].time == program.promised[domain] == program.tracker.last_time(domain)
@@ -298,9 +298,9 @@ def test_notes_after_a_failure_wait_for_its_handling(on_failure: OnFailure, time
 
 def test_smaller_offset_keeps_the_position() -> None:
     """Another thread may send an event earlier than it was counted; the ends are looked up."""
-    looked: list[int] = []
+    note_counts: list[int] = []
     client = Noting()
-    tracker = DeliveryTracker(client, look_again=lambda: looked.append(len(client.left)))
+    tracker = DeliveryTracker(client, look_again=lambda: note_counts.append(len(client.left)))
     tracker.produced(5).delivered(0, 7)
     tracker.note(10)
     tracker.produced(12).delivered(0, 6)
@@ -313,13 +313,13 @@ def test_smaller_offset_keeps_the_position() -> None:
     tracker.leave()
     assert client.position == {0: 10}
     assert client.left == [Left(10, {0: 8}, 5), Left(20, {0: 8}, 12), Left(30, {0: 8}, 25)]
-    assert looked == [1, 2, 3]
+    assert note_counts == [1, 2, 3]
 
 
 def test_unknown_offset_makes_the_tracker_look_up_ends() -> None:
     """Kafka reports no offset if a retry met its first attempt."""
-    looked: list[int] = []
-    for look_again in (lambda: looked.append(1), None):
+    note_counts: list[int] = []
+    for look_again in (lambda: note_counts.append(1), None):
         client = Noting()
         tracker = DeliveryTracker(client, look_again=look_again)
         tracker.produced(5).on_delivery(None, Message(0, -1001))
@@ -327,7 +327,7 @@ def test_unknown_offset_makes_the_tracker_look_up_ends() -> None:
 
         assert [note.time for note in client.left] == ([10] if look_again else [])
         assert failures(tracker) == (0 if look_again else 1)
-    assert looked == [1]
+    assert note_counts == [1]
 
 
 def test_ends_are_not_final_with_events_in_flight() -> None:
@@ -358,7 +358,7 @@ def test_domains_have_separate_notes_and_late_rows() -> None:
     tracker.produced(8, {"sent": 59}).delivered(0, 1)
     tracker.produced(9).delivered(0, 2)
     tracker.note(10)
-    late = {each.note.domain: each.note.late_rows for each in client._outbox.take()}
+    late = {pending.note.domain: pending.note.late_rows for pending in client._outbox.take()}
 
     assert client.left == [Left(60, {0: 1}, 70, "sent"), Left(10, {0: 3}, 9, "ordered")]
     assert late == {"sent": (LateRows(1, 59, 59),), "ordered": None}

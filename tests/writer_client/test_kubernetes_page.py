@@ -43,9 +43,9 @@ class Pods:
 
     def __init__(self, directory: Path, url: str, kept: ExitStack) -> None:
         (self._program,) = (
-            each.program
-            for each in list_examples(read_page("docs/guides/kubernetes.md"))
-            if each.language == "python"
+            example.program
+            for example in list_examples(read_page("docs/guides/kubernetes.md"))
+            if example.language == "python"
         )
         self.log = directory / "log"
         self._directory, self._url, self._kept = directory, url, kept
@@ -56,8 +56,8 @@ class Pods:
         self._started += 1
         ready = self._directory / f"{self._started}.ready"
         program = self._program.replace("/data/log", str(self.log)).replace(READY, str(ready))
-        said = ready.with_suffix(".log")
-        with said.open("wb") as errors:
+        log_file = ready.with_suffix(".log")
+        with log_file.open("wb") as errors:
             process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 env=environment(NOTED_TIME_URL=self._url, WRITER=name),
@@ -66,12 +66,12 @@ class Pods:
         self._kept.callback(process.wait)
         self._kept.callback(process.kill)
         wait_until(lambda: ready.exists() or process.poll() is not None)
-        assert ready.exists(), said.read_text()
-        return Pod(process, said)
+        assert ready.exists(), log_file.read_text()
+        return Pod(process, log_file)
 
     def rows(self) -> int:
         """Return how many rows all pods have appended."""
-        return sum(pq.read_metadata(each).num_rows for each in self.log.rglob("*.parquet"))
+        return sum(pq.read_metadata(file).num_rows for file in self.log.rglob("*.parquet"))
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def pods(tmp_path: Path, served: Served) -> Iterator[Pods]:
-    with ExitStack() as kept:
-        yield Pods(tmp_path, served.url, kept)
+    with ExitStack() as stack:
+        yield Pods(tmp_path, served.url, stack)
 
 
 def states(served: Served) -> dict[str, str]:
@@ -96,19 +96,19 @@ def states(served: Served) -> dict[str, str]:
 def nothing_is_lost(served: Served, pods: Pods) -> None:
     """No mark advanced without a writer, and the last one covers every row."""
     entries = served.get("orders/ledger")["entries"]
-    assert {each["reason"] for entry in entries for each in entry["writers"]} <= {"not_joined"}
+    assert {writer["reason"] for entry in entries for writer in entry["writers"]} <= {"not_joined"}
     assert served.all_marks("orders")[-1]["cut"] == {"0": pods.rows()}
 
 
 def test_deployment_rollout_holds_no_time(pods: Pods, served: Served) -> None:
     """The new pod has joined when the old one finishes."""
-    old = pods.start("orders-7c9f4-x2x8q")
+    old_pod = pods.start("orders-7c9f4-x2x8q")
     wait_until(lambda: pods.rows() > 2)
-    new = pods.start("orders-5d8b6-kq4zt")
-    old.stop()
+    new_pod = pods.start("orders-5d8b6-kq4zt")
+    old_pod.stop()
     until = served.lower("orders")
     wait_until(lambda: served.lower("orders") > until)
-    new.stop()
+    new_pod.stop()
 
     both = {"orders-7c9f4-x2x8q": "finished", "orders-5d8b6-kq4zt": "finished"}
     assert states(served) == both
@@ -124,4 +124,4 @@ def test_two_replicas_under_one_name_take_turns(pods: Pods, served: Served) -> N
     assert f":{third.process.pid} took its name over" in second.wait_until_fenced()
     (hint,) = served.get("orders/explain")["hints"]
     assert (hint["writer"], hint["hint"]) == ("orders", "fenced")
-    assert all(f":{each.process.pid}" in hint["detail"] for each in (second, third))
+    assert all(f":{pod.process.pid}" in hint["detail"] for pod in (second, third))

@@ -27,37 +27,37 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(
 
     network = Scripted(EXCLUDED)
     with WriterClient(URL, "s", "UA", on_excluded=fail, transport=network) as client:
-        for noted in range(2):
-            client.note_time(noted, {0: 10})
+        for time in range(2):
+            client.note_time(time, {0: 10})
             client.flush()
         state = client.state
 
-    logged = [record.getMessage() for record in caplog.records if record.exc_info]
-    assert (state, logged) == ("live", ["writer 'UA' of stream 's': on_excluded failed"])
+    log_lines = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert (state, log_lines) == ("live", ["writer 'UA' of stream 's': on_excluded failed"])
 
 
 def test_a_callback_may_note_and_cannot_wait() -> None:
     """The callback holds no lock, and runs in the thread that sends."""
-    refused: list[str] = []
-    done = threading.Event()
+    refusals: list[str] = []
+    done_event = threading.Event()
 
     def on_excluded(exclusion: Exclusion) -> None:
         client.note_time((exclusion.lower or 0) + 1, {0: 10})
         for wait in (client.flush, client.close):
-            with pytest.raises(Rejected) as raised:
+            with pytest.raises(Rejected) as error:
                 wait()
-            refused.append(str(raised.value))
-        done.set()
+            refusals.append(str(error.value))
+        done_event.set()
 
     network = Scripted(EXCLUDED)
     client = WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network)
     client.note_time(5, {0: 10})
-    assert done.wait(60)
+    assert done_event.wait(60)
     client.flush()
     client.close()
 
     sentence = "on_excluded must not wait for the client: it runs in the thread that sends notes"
-    assert ([note["time"] for note in network.notes], refused) == ([5, 91], [sentence] * 2)
+    assert ([note["time"] for note in network.notes], refusals) == ([5, 91], [sentence] * 2)
 
 
 # Sealed streams
@@ -68,10 +68,10 @@ def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) ->
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.finish()
-        sealed = [client.seal(), client.seal()]
+        answers = [client.seal(), client.seal()]
 
     last = served.call("GET", f"/{stream}/changes")["changes"][0]
-    assert sealed == [True, True]
+    assert answers == [True, True]
     assert (last["action"], last["comment"]) == ("sealed", "UA, its only writer, has finished")
 
 
@@ -81,9 +81,9 @@ def test_a_writer_among_others_does_not_seal_their_stream(served: Served, stream
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.finish()
-        sealed = client.seal()
+        is_sealed = client.seal()
 
-    assert (sealed, served.call("GET", f"/{stream}")["seal"]) == (False, None)
+    assert (is_sealed, served.call("GET", f"/{stream}")["seal"]) == (False, None)
 
 
 # One event that is dated too far ahead does not stop its stream
@@ -167,8 +167,8 @@ def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> Non
         notices.warn_of_clock(reader_lag_ms)
     notices.emit()
 
-    said = (
+    warning = (
         "writer 'UA' of stream 's': its clock is {} s behind the last time that it noted. It notes "
         "this time until the clock has passed it. Events that are stamped below it are late"
     )
-    assert warnings(caplog) == [said.format("30.0"), said.format("1.5")]
+    assert warnings(caplog) == [warning.format("30.0"), warning.format("1.5")]

@@ -80,8 +80,8 @@ def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCapt
         noter._try_to_look()
 
     assert list_notes(transport) == [("live", None, {}), ("live", 1000, {"0": 5})]
-    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
+    messages = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert messages == ["nothing is noted of flights: the log cannot be read: the disk is away"]
 
 
 REFUSED_FORMS = {
@@ -108,7 +108,7 @@ def test_observer_that_cannot_state_its_form_goes_on(
         client.flush()
 
     assert [n["time"] for n in transport.notes if "time" in n][-1] == 20
-    assert [each.getMessage() for each in caplog.records if sentence in each.getMessage()]
+    assert [record.getMessage() for record in caplog.records if sentence in record.getMessage()]
     assert len(transport.forms) == 1
     assert transport.forms[0]["column"] == "time"
 
@@ -185,8 +185,8 @@ def test_timeout_below_the_note_interval_is_warned_of(
         noter.look()
         noter.look()
 
-    said = f"times out after {own or of_stream} ms and may be silent for 11000 ms"
-    assert caplog.text.count(said) == warned
+    sentence = f"times out after {own or of_stream} ms and may be silent for 11000 ms"
+    assert caplog.text.count(sentence) == warned
 
 
 def event_times(client: WriterClient, log: MemoryLog, clock: Now) -> EventTimeNoter:
@@ -211,26 +211,26 @@ def test_restarted_observer_begins_at_its_last_time(
     log.forget_ends()
     with WriterClient(served.url, stream, "observer") as client:
         noter = event_times(client, log, clock)
-        seen = []
+        noted_times = []
         for time in (800, 900):
             log.append(0, time)
             noter.look()
             client.flush()
-            seen.append(served.writers(stream)["observer"]["times"])
+            noted_times.append(served.writers(stream)["observer"]["times"])
             clock.now += 5000
 
-    assert seen == [{"default": 690}, {"default": 890}]
+    assert noted_times == [{"default": 690}, {"default": 890}]
 
 
 def test_observer_below_its_last_time_joins_as_heartbeat(log: MemoryLog) -> None:
     """A note with this time would be refused, and would not keep the observer alive."""
-    known = accepted(position={"0": 1}, times={"default": 70})
-    clock, transport = Now(1000), Scripted(*[results(known)] * 3)
+    known_answer = accepted(position={"0": 1}, times={"default": 70})
+    clock, transport = Now(1000), Scripted(*[results(known_answer)] * 3)
     log.append(0, 50)
     with make_client(transport) as client:
         noter = event_times(client, log, clock)
-        for later in (0, 2000, 2000):
-            clock.now += later
+        for elapsed_ms in (0, 2000, 2000):
+            clock.now += elapsed_ms
             noter.look()
             log.append(0, 60)
             client.flush()
@@ -250,21 +250,28 @@ def test_explain_names_empty_segments_that_are_waited_for(served: Served, stream
     served.create(stream, max_time_ahead_ms=None)
     clock = Now(1000)
     log = MemoryLog(1, 2)
-    said: list[list[str]] = []
+    sentences_of_steps: list[list[str]] = []
     log.append(0, 50)
     with WriterClient(served.url, stream, "observer") as client:
         noter = event_times(client, log, clock)
-        for later, *segments in ((0, 0), (1000, 1), (4000, 0), (5000,)):
-            clock.now += later
+        for elapsed_ms, *segments in ((0, 0), (1000, 1), (4000, 0), (5000,)):
+            clock.now += elapsed_ms
             for segment in segments:
                 log.append(segment, 60)
             noter.look()
             client.flush()
             sentences = served.call("GET", f"/{stream}/explain")["sentences"]
-            said.append([each for each in sentences if "waits for a first time" in each])
+            sentences_of_steps.append(
+                [sentence for sentence in sentences if "waits for a first time" in sentence]
+            )
 
     alive = "observer is alive, but waits for a first time in"
-    assert said == [[f"{alive} segment 1, segment 2."], [f"{alive} segment 2."], [], []]
+    assert sentences_of_steps == [
+        [f"{alive} segment 1, segment 2."],
+        [f"{alive} segment 2."],
+        [],
+        [],
+    ]
     assert client.state == "idle"
 
 
@@ -294,8 +301,8 @@ def test_observer_without_new_rows_goes_idle_and_returns(log: MemoryLog) -> None
         log.append(0, 50)
         log.append(1, 70)
         steps = ((0, ()), (5000, ()), (9999, ()), (1, ()), (1000, (60,)), (1000, (80,)))
-        for later, times in steps:
-            clock.now += later
+        for elapsed_ms, times in steps:
+            clock.now += elapsed_ms
             if times:
                 log.append(0, *times)
             noter.look()
@@ -317,8 +324,8 @@ def test_observer_with_unchanged_time_sends_heartbeats(log: MemoryLog) -> None:
     with make_client(transport) as client:
         noter = EventTimeNoter(client, log, delay_ms=0, idle_timeout_ms=0, clock=clock)
         log.append(0, 50)
-        for later in (0, 9999, 1, 5000, 5000):
-            clock.now += later
+        for elapsed_ms in (0, 9999, 1, 5000, 5000):
+            clock.now += elapsed_ms
             noter.look()
             client.flush()
 

@@ -34,9 +34,9 @@ def test_outbox_delivers_the_final_state(played: list[Act]) -> None:
     """
     run = Run().play([*played, Say("finished")]).drain()
 
-    said = [run.reference.record(writer) for writer in run.reference.writers()]
+    records = [run.reference.record(writer) for writer in run.reference.writers()]
     heard = [run.heard.record(writer) for writer in run.heard.writers()]
-    assert heard == [each._replace(undeclared=()) for each in said]
+    assert heard == [record._replace(undeclared=()) for record in records]
 
 
 @laws
@@ -45,8 +45,8 @@ def test_sent_time_has_a_position_of_its_call_or_later(played: list[Act]) -> Non
     """No time is sent with a position from before its note."""
     run = Run().play(played).drain()
 
-    timed = [note for note in run.sent if note.time is not None and note.state == "live"]
-    assert all(note.position in run.positions[run.find_claims(note)[0] :] for note in timed)
+    notes_of_time = [note for note in run.sent if note.time is not None and note.state == "live"]
+    assert all(note.position in run.positions[run.find_claims(note)[0] :] for note in notes_of_time)
 
 
 @laws
@@ -56,12 +56,18 @@ def test_sent_max_time_bounds_rows_below_its_position(played: list[Act]) -> None
     run = Run().play(played).drain()
 
     for note in run.sent:
-        said = dict(note.max_times or {})
+        declared_times = dict(note.max_times or {})
         if note.domain is not None and note.max_time is not None:
-            said[note.domain] = note.max_time
-        passed = run.find_passed(note)
-        assert {k: said[k] for k in passed if k in said and said[k] < passed[k]} == {}
-        assert passed.keys() <= said.keys(), "the facts of one domain go with every note"
+            declared_times[note.domain] = note.max_time
+        passed_times = run.find_passed(note)
+        assert {
+            k: declared_times[k]
+            for k in passed_times
+            if k in declared_times and declared_times[k] < passed_times[k]
+        } == {}
+        assert passed_times.keys() <= declared_times.keys(), (
+            "the facts of one domain go with every note"
+        )
 
 
 @laws
@@ -71,8 +77,10 @@ def test_sent_position_is_exact_without_losses(played: list[Act]) -> None:
     heard = [act for act in played if not isinstance(act, PostOnce) or act.fate == "answered"]
     run = Run().play(heard).drain()
 
-    timed = [note for note in run.sent if note.time is not None and note.state == "live"]
-    assert all(note.position in [run.positions[i] for i in run.find_claims(note)] for note in timed)
+    notes_of_time = [note for note in run.sent if note.time is not None and note.state == "live"]
+    assert all(
+        note.position in [run.positions[i] for i in run.find_claims(note)] for note in notes_of_time
+    )
 
 
 @laws
@@ -93,7 +101,9 @@ def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[str
         if outbox:
             batch = outbox.take()
             live = [pending.note.state == "live" for pending in batch]
-            answers = (Refused(*(joins if each else ("unknown_writer", None))) for each in live)
+            answers = (
+                Refused(*(joins if is_live else ("unknown_writer", None))) for is_live in live
+            )
             outbox.record_answer(batch, NotesReply(tuple(answers)))
 
     assert (bool(outbox), outbox.durable_through) == (False, outbox.last_ticket)
@@ -131,9 +141,9 @@ def test_idle_is_accepted_from_a_writer_that_fell_behind() -> None:
     run.outbox.change_state("idle", {})
     run.drain()
 
-    said = "invalid_time: it noted 9 before, and a time may not go back"
+    reason = "invalid_time: it noted 9 before, and a time may not go back"
     assert run.heard.record("UA").state == "idle"
-    assert str(run.outbox.pop_refused()) == f"note of writer 'UA' refused as {said}"
+    assert str(run.outbox.pop_refused()) == f"note of writer 'UA' refused as {reason}"
 
 
 def test_a_note_declares_all_domains_of_its_writer() -> None:
@@ -144,8 +154,8 @@ def test_a_note_declares_all_domains_of_its_writer() -> None:
     outbox.note(5, {}, domain="ship")
     outbox.note(6, {})
 
-    posted = [(p.note.domain, p.note.max_time, p.note.max_times) for p in outbox.take()]
-    assert posted == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
+    posted_notes = [(p.note.domain, p.note.max_time, p.note.max_times) for p in outbox.take()]
+    assert posted_notes == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
@@ -161,14 +171,18 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
     else:
         outbox.put_back(batch)
     outbox.note(10, {})
-    again = outbox.take()
-    outbox.record_answer(again, NotesReply((Accepted(None),)))
+    second_batch = outbox.take()
+    outbox.record_answer(second_batch, NotesReply((Accepted(None),)))
     outbox.note(11, {})
 
-    posted = [
-        [pending.note.late_rows for pending in each] for each in (batch, again, outbox.take())
+    reported_rows = [
+        [pending.note.late_rows for pending in pending_notes]
+        for pending_notes in (batch, second_batch, outbox.take())
     ]
-    assert (posted, outbox.late_rows) == ([[(LateRows(3, 3),)], [(LateRows(3, 3),)], [None]], 3)
+    assert (reported_rows, outbox.late_rows) == (
+        [[(LateRows(3, 3),)], [(LateRows(3, 3),)], [None]],
+        3,
+    )
 
 
 def test_late_rows_are_reported_without_a_note_of_time() -> None:
@@ -178,8 +192,8 @@ def test_late_rows_are_reported_without_a_note_of_time() -> None:
     outbox.count_late_rows("a", LateRows(2, 4))
     outbox.count_late_rows("b", LateRows(1, 3))
 
-    posted = [(p.note.domain, p.note.state, p.note.late_rows) for p in outbox.take()]
-    assert posted == [("a", "live", (LateRows(2, 4),)), ("b", "live", (LateRows(1, 3),))]
+    posted_notes = [(p.note.domain, p.note.state, p.note.late_rows) for p in outbox.take()]
+    assert posted_notes == [("a", "live", (LateRows(2, 4),)), ("b", "live", (LateRows(1, 3),))]
 
 
 def test_late_rows_are_reported_by_full_hours() -> None:
@@ -190,8 +204,8 @@ def test_late_rows_are_reported_by_full_hours() -> None:
         outbox.count_late_rows(None, LateRows(1, hour * HOUR_MS, hour * HOUR_MS + 5))
     (pending,) = outbox.take()
 
-    reports = sorted(list_reports(pending.note.late_rows), key=lambda each: each.min_time)
-    assert (len(reports), sum(each.rows for each in reports)) == (MOST_LATE, 31)
+    reports = sorted(list_reports(pending.note.late_rows), key=lambda report: report.min_time)
+    assert (len(reports), sum(report.rows for report in reports)) == (MOST_LATE, 31)
     assert reports[-1] == LateRows(2, 29 * HOUR_MS, 29 * HOUR_MS + 5)
     assert reports[1] == LateRows(1, 7 * HOUR_MS, 7 * HOUR_MS + 5)
     assert (reports[0].min_time, reports[0].max_time) == (0, 6 * HOUR_MS + 5)

@@ -13,18 +13,18 @@ from tests.writer_client.scripted import Scripted, accepted, results
 
 def test_writers_page_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     """One example is fenced, and the last one is excluded."""
-    excluded = {"reason": "timed_out", "excluded_at": 1357041600000, "lower": 90}
-    held = {"session": "c07d", "label": "host-b:1017", "began_at": 1357041600000}
+    exclusion = {"reason": "timed_out", "excluded_at": 1357041600000, "lower": 90}
+    session = {"session": "c07d", "label": "host-b:1017", "began_at": 1357041600000}
     networks = [
         Scripted(),
-        Scripted(results(accepted()), results({"status": "fenced", "last": held})),
+        Scripted(results(accepted()), results({"status": "fenced", "last": session})),
         Scripted(),
-        Scripted(results(accepted(lower=90, excluded=excluded))),
+        Scripted(results(accepted(lower=90, excluded=exclusion))),
     ]
-    made = iter(networks)
+    networks_of_clients = iter(networks)
 
     def client(*arguments: Any, **options: Any) -> writer_client.WriterClient:  # noqa: ANN401
-        make = partial(writer_client.client.WriterClient, transport=next(made))
+        make = partial(writer_client.client.WriterClient, transport=next(networks_of_clients))
         return make(*arguments, **options)
 
     page = Session("docs/guides/writers.md", {}, WriterClient=client, datetime=datetime, UTC=UTC)

@@ -44,11 +44,11 @@ def find_cell(state: ProducerState, event: Event) -> str:
 
 def test_table_is_as_its_module_draws_it() -> None:
     lines = (producer_state.__doc__ or "").splitlines()
-    drawn = [re.split("  +", line) for line in lines if line.count("  ") >= len(ProducerState)]
+    drawn_rows = [re.split("  +", line) for line in lines if line.count("  ") >= len(ProducerState)]
 
     states = list(ProducerState)
     cells = [[event, *(find_cell(state, event) for state in states)] for event in EVENTS]
-    assert drawn == [["event", *(state.name for state in states)], *cells]
+    assert drawn_rows == [["event", *(state.name for state in states)], *cells]
 
 
 def test_every_producer_state_leads_to_a_transaction() -> None:
@@ -57,10 +57,14 @@ def test_every_producer_state_leads_to_a_transaction() -> None:
         s: {advance(s, e)[0] for e in EVENTS if find_cell(s, e) != "refused"} for s in ProducerState
     }
     for state in ProducerState:
-        reached = {state}
+        reached_states = {state}
         for _ in ProducerState:
-            reached |= {each for known in reached for each in after[known]}
-        assert reached == set(ProducerState)
+            reached_states |= {
+                next_state
+                for reached_state in reached_states
+                for next_state in after[reached_state]
+            }
+        assert reached_states == set(ProducerState)
 
 
 class Kafka:
@@ -126,7 +130,7 @@ class Walk:
         self.tracker: Any = self.channel.tracker
         self.time = self.offset = 0
         self.calls: dict[str, Callable[[], object]] = {
-            **{each.__name__: each for each in (self.produce, self.fail, self.note)},
+            **{method.__name__: method for method in (self.produce, self.fail, self.note)},
             "begin": self.channel.begin_transaction,
             "commit": lambda: self.channel.commit_transaction(OVER),
             "abort": lambda: self.channel.abort_transaction(OVER),
@@ -150,9 +154,9 @@ class Walk:
         """Produce an event, as the producer does."""
         self.channel.check_event()
         self.channel.join_again()
-        epoch, at = self.tracker.produced(self.time), self.offset
+        epoch, offset = self.tracker.produced(self.time), self.offset
         self.offset += 1
-        self.kafka.queued.append(lambda: epoch.on_delivery(None, Message(0, at)))
+        self.kafka.queued.append(lambda: epoch.on_delivery(None, Message(0, offset)))
 
     def fail(self) -> None:
         """Produce an event that is not delivered."""

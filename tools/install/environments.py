@@ -49,13 +49,13 @@ def require_python(version: tuple[int, ...]) -> None:
         fail(f"noted-time needs Python 3.11 or newer and this is {this}; try `python3.12 run`.")
 
 
-def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+def clean_environment(inherited_env: Mapping[str, str]) -> dict[str, str]:
     """Return the inherited environment with .venv in front and no other Python or Spark in it.
 
     An inherited JAVA_HOME stays: it is the first place to look for Java.
     """
-    env = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN)}
-    env["PATH"] = os.pathsep.join([str(BIN), inherited.get("PATH", os.defpath)])
+    env = {name: value for name, value in inherited_env.items() if not name.startswith(FOREIGN)}
+    env["PATH"] = os.pathsep.join([str(BIN), inherited_env.get("PATH", os.defpath)])
     return {
         **env,
         "VIRTUAL_ENV": str(VENV),
@@ -86,13 +86,15 @@ def alone() -> Iterator[None]:
 def usual(env: dict[str, str]) -> None:
     """Install into .venv what locks/all.lock names and this project, unless that is done."""
     stamp = VENV / STAMP
-    wanted = fingerprint(LOCK, ROOT / "pyproject.toml")
-    installed = read(stamp)
+    wanted_stamp = fingerprint(LOCK, ROOT / "pyproject.toml")
+    installed_stamp = read(stamp)
     new_enough = ("-c", f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})")
-    if installed == wanted and runs(env, *new_enough):
+    if installed_stamp == wanted_stamp and runs(env, *new_enough):
         return
     refuse_link(VENV)
-    elsewhere = installed and not installed.endswith(f" {ROOT}")  # the scripts in it name a place
+    elsewhere = installed_stamp and not installed_stamp.endswith(
+        f" {ROOT}"
+    )  # the scripts in it name a place
     if elsewhere or not (runs(env, *new_enough) and runs(env, "-m", "pip", "--version")):
         say(f"Making .venv with {sys.executable}.")
         make_venv(env, VENV, sys.executable)
@@ -101,7 +103,7 @@ def usual(env: dict[str, str]) -> None:
     pip(env, VENV, "--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     for packages in VENV.glob("[Ll]ib/**/site-packages"):
         (packages / "compiled-pyspark.pth").write_text(COMPILED_PYSPARK)
-    stamp.write_text(wanted)  # last: an interrupted install has no stamp and is done again
+    stamp.write_text(wanted_stamp)  # last: an interrupted install has no stamp and is done again
 
 
 def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Path:
@@ -123,9 +125,9 @@ def spark(env: dict[str, str], release: str) -> dict[str, str]:
     """Return the environment with another PySpark, which lies in front of all that .venv has."""
     home = beside(env, f"spark-{release}", LOCKS / f"spark-{release}.lock", PYTHON)
     python = str(python_of(home))
-    (own,) = home.glob("[Ll]ib/**/site-packages")
-    usual = str(VENV / own.relative_to(home))
-    (own / "usual.pth").write_text(f"import site; site.addsitedir({usual!r})\n")
+    (own_packages,) = home.glob("[Ll]ib/**/site-packages")
+    usual = str(VENV / own_packages.relative_to(home))
+    (own_packages / "usual.pth").write_text(f"import site; site.addsitedir({usual!r})\n")
     return {
         **env,
         "PYSPARK_PYTHON": python,
@@ -156,10 +158,10 @@ def pip(env: dict[str, str], home: Path, *arguments: str, remedy: str = "") -> N
     scratch.mkdir()
     env = {**env, "TMPDIR": str(scratch)}
     words = ("-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off")
-    code, said = in_one_line(env, python_of(home), *words, *arguments)
+    code, output = in_one_line(env, python_of(home), *words, *arguments)
     shutil.rmtree(scratch, ignore_errors=True)
     if code:
-        say(said)
+        say(output)
         remedy = remedy or "Then start again."
         fail(f"pip could not install it, see above. {remedy}", code=NOT_INSTALLED)
 
@@ -169,19 +171,19 @@ def in_one_line(env: Mapping[str, str], *command: str | Path) -> tuple[int, str]
 
     A terminal shows the last line of it, over the one before.
     """
-    words, said = [str(word) for word in command], []
+    words, output_lines = [str(word) for word in command], []
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
     with subprocess.Popen(
         words, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         for line in process.stdout or ():
-            said.append(line)
+            output_lines.append(line)
             if width:
                 sys.stderr.write(f"\r\x1b[K{line.strip()[: width - 1]}")
                 sys.stderr.flush()
     if width:
         sys.stderr.write("\r\x1b[K")
-    return process.returncode, "".join(said)
+    return process.returncode, "".join(output_lines)
 
 
 def python_of(home: Path) -> Path:
@@ -221,11 +223,11 @@ def say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
-def check_options(arguments: Iterable[str], known: Collection[str]) -> None:
+def check_options(arguments: Iterable[str], known_options: Collection[str]) -> None:
     """Fail if an argument is an option that is not known; without known ones, take all."""
-    for option in (each.partition("=")[0] for each in arguments if known):
-        if option.startswith("-") and option not in known:
-            fail(f"there is no option {option}: use one of {', '.join(known)}.", code=2)
+    for option in (argument.partition("=")[0] for argument in arguments if known_options):
+        if option.startswith("-") and option not in known_options:
+            fail(f"there is no option {option}: use one of {', '.join(known_options)}.", code=2)
 
 
 def fail(sentence: str, *, code: int = 1) -> NoReturn:

@@ -24,7 +24,7 @@ def sources() -> dict[Path, tuple[str, ...]]:
     return {
         LOCK: (PROJECT, "--all-extras", "--group", "dev"),
         LOCKS / "container.lock": (PROJECT, *extras, "-c", f"locks/{LOCK.name}"),
-        **{each.with_suffix(".lock"): (f"locks/{each.name}",) for each in LOCKS.glob("*.in")},
+        **{source.with_suffix(".lock"): (f"locks/{source.name}",) for source in LOCKS.glob("*.in")},
     }
 
 
@@ -35,8 +35,8 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     for target, source in sources().items():
         words = ("uv", "pip", "compile", "--quiet", *source, *UNIVERSAL)
-        made = ("--no-emit-package", UNUSED, "-o", f"locks/{target.name}")
-        if call(os.environ, *words, *made, *arguments):
+        output_words = ("--no-emit-package", UNUSED, "-o", f"locks/{target.name}")
+        if call(os.environ, *words, *output_words, *arguments):
             fail(f"uv could not make {target.name}, see above.")
         if "://" in read(target):
             fail(f"{target.name} contains a URL: make it without an index in uv's settings.")

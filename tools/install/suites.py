@@ -98,10 +98,10 @@ NAMED = tuple(suite for suite in SUITES if " " not in suite.option)
 
 def chosen_suites(arguments: list[str]) -> list[Suite]:
     """Remove `--dbt` and the like from the arguments and return their suites."""
-    chosen = [suite for suite in NAMED if suite.option in arguments]
-    for suite in chosen:
+    suites = [suite for suite in NAMED if suite.option in arguments]
+    for suite in suites:
         arguments.remove(suite.option)
-    return chosen
+    return suites
 
 
 def format_suites() -> str:
@@ -121,8 +121,8 @@ def table() -> str:
 
 def calls() -> list[str]:
     """Return the arguments of a build's calls of `./run`, one for each suite."""
-    built = [suite for suite in SUITES if suite.is_built]
-    return [f"test {suite.option} -n 0 {suite.tests}".strip() for suite in built]
+    built_suites = [suite for suite in SUITES if suite.is_built]
+    return [f"test {suite.option} -n 0 {suite.tests}".strip() for suite in built_suites]
 
 
 if __name__ == "__main__":

@@ -17,13 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def projects() -> list[Path]:
     """Return the directories with a distribution: this clone, and its integrations."""
-    return [ROOT, *sorted(each.parent for each in ROOT.glob("integrations/*/pyproject.toml"))]
+    return [ROOT, *sorted(file.parent for file in ROOT.glob("integrations/*/pyproject.toml"))]
 
 
 def metadata(project: Path = ROOT) -> dict[str, Any]:
     """Return the metadata of a project's pyproject.toml."""
-    found: dict[str, Any] = tomllib.loads((project / "pyproject.toml").read_text())["project"]
-    return found
+    project_table: dict[str, Any] = tomllib.loads((project / "pyproject.toml").read_text())[
+        "project"
+    ]
+    return project_table
 
 
 def distributions(project: Path, tools: Path, scratch: Path) -> list[Path]:
@@ -55,28 +57,30 @@ def changes() -> list[str]:
     return run_program(["git", "-C", str(ROOT), "status", "--porcelain"]).splitlines()
 
 
-def check(tools: Path, built: Sequence[Path]) -> None:
+def check(tools: Path, built_files: Sequence[Path]) -> None:
     """Check metadata and description as an index would; raises `Rejected` with the faults."""
-    run_program([str(tools / "python"), "-m", "twine", "check", "--strict", *map(str, built)])
+    run_program([str(tools / "python"), "-m", "twine", "check", "--strict", *map(str, built_files)])
 
 
-def require_equal(first: Path, again: Path) -> None:
+def require_equal(first: Path, second: Path) -> None:
     """Raise `Rejected` with the names of files that differ between two directories."""
-    one, other = ({name: digest(file) for name, file in _files(each)} for each in (first, again))
-    differ = sorted(name for name, _ in one.items() ^ other.items())
+    first_digests, other = (
+        {name: digest(file) for name, file in _files(directory)} for directory in (first, second)
+    )
+    differ = sorted(name for name, _ in first_digests.items() ^ other.items())
     if differ:
         raise Rejected(f"built again, these have other bytes: {', '.join(dict.fromkeys(differ))}")
 
 
 def digest(file: Path, algorithm: str = "sha256") -> str:
     """Return the digest of a file, in hexadecimal digits."""
-    with file.open("rb") as opened:
-        return file_digest(opened, algorithm).hexdigest()
+    with file.open("rb") as opened_file:
+        return file_digest(opened_file, algorithm).hexdigest()
 
 
 def run_program(words: Sequence[str], more: dict[str, str] | None = None) -> str:
     """Run a program; return its output, or raise `Rejected` with it."""
-    done = subprocess.run(
+    process = subprocess.run(
         words,
         env={**os.environ, **(more or {})},
         stdin=subprocess.DEVNULL,
@@ -85,9 +89,11 @@ def run_program(words: Sequence[str], more: dict[str, str] | None = None) -> str
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise Rejected(f"`{' '.join(words)}` ended with status {done.returncode}:\n{done.stdout}")
-    return done.stdout
+    if process.returncode:
+        raise Rejected(
+            f"`{' '.join(words)}` ended with status {process.returncode}:\n{process.stdout}"
+        )
+    return process.stdout
 
 
 def _files(directory: Path) -> Iterator[tuple[str, Path]]:

@@ -25,12 +25,12 @@ def repository(scratch: Path) -> Path:
 
     Raises `Rejected` without a JDK, or if a second build has other bytes.
     """
-    first, again = scratch / "maven", scratch / "maven-again"
-    for directory in (first, again):
+    first, second_scratch = scratch / "maven", scratch / "maven-again"
+    for directory in (first, second_scratch):
         place = directory / coordinates()
         place.mkdir(parents=True)
         _build(place)
-    require_equal(first, again)
+    require_equal(first, second_scratch)
     return first
 
 
@@ -67,7 +67,7 @@ def _build(place: Path) -> None:
         java.compile_into(classes, sources)
         java.pack(place / f"{stem}.jar", classes, sorted(classes.rglob("*.class")))
         java.run_tool(_javadoc(), "-quiet", "-notimestamp", "-Xdoclint:none", "-d", pages, *sources)
-        files = sorted(each for each in pages.rglob("*") if each.is_file())
+        files = sorted(file for file in pages.rglob("*") if file.is_file())
         java.pack(place / f"{stem}-javadoc.jar", pages, files)
     for file in sorted(place.iterdir()):
         for algorithm in CHECKSUMS:

@@ -23,18 +23,20 @@ NAMED = re.compile(r"python3\.\d+(\.exe)?")
 
 def list_supported() -> list[str]:
     """Return the releases that the classifiers name, such as 3.11."""
-    found = map(CLASSIFIER.fullmatch, metadata()["classifiers"])
-    return [match[1] for match in found if match]
+    matches = map(CLASSIFIER.fullmatch, metadata()["classifiers"])
+    return [match[1] for match in matches if match]
 
 
-def find_untried(wanted: Iterable[str], tried: Iterable[str], without: Iterable[str]) -> list[str]:
+def find_untried(
+    wanted_releases: Iterable[str], tried_releases: Iterable[str], without: Iterable[str]
+) -> list[str]:
     """Return the releases that were not tried or left out by name.
 
     >>> find_untried(["3.11", "3.12", "3.13"], tried=["3.11"], without=["3.13"])
     ['3.12']
     """
-    known = {*tried, *without}
-    return [release for release in wanted if release not in known]
+    known_releases = {*tried_releases, *without}
+    return [release for release in wanted_releases if release not in known_releases]
 
 
 def find_pythons() -> dict[str, Path]:
@@ -53,8 +55,12 @@ def _candidates() -> Iterator[Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     yield from sorted(pyenv.glob("versions/3.*/bin/python"))
     for directory in os.environ.get("PATH", "").split(os.pathsep):
-        named = (each for each in Path(directory).glob("python3.*") if NAMED.fullmatch(each.name))
-        yield from sorted(named)
+        named_programs = (
+            program
+            for program in Path(directory).glob("python3.*")
+            if NAMED.fullmatch(program.name)
+        )
+        yield from sorted(named_programs)
 
 
 def _version(program: Path) -> tuple[int, ...]:

@@ -32,18 +32,20 @@ PATIENCE_S = 60.0
 def base(wheel: str) -> None:
     """There are the clients, and the command says what to install for more."""
     use_all("")
-    done = subprocess.run([COMMAND], capture_output=True, text=True, check=False)
-    assert (done.returncode, f'pip install "{wheel}[cli]"' in done.stderr) == (2, True), done
+    process = subprocess.run([COMMAND], capture_output=True, text=True, check=False)
+    assert (process.returncode, f'pip install "{wheel}[cli]"' in process.stderr) == (2, True), (
+        process
+    )
     assert find_spec("typer") is None
 
 
 def cli(_: str) -> None:
     """The command calls a controller; here none answers."""
     words = [COMMAND, "wait", "flights", "5", "--timeout", "0s", "--url", NOWHERE]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 69, done
-    said = subprocess.check_output([COMMAND, "--version"], text=True)
-    assert said.splitlines()[0] == f"noted-time {version('noted-time')}", said
+    process = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert process.returncode == 69, process
+    output = subprocess.check_output([COMMAND, "--version"], text=True)
+    assert output.splitlines()[0] == f"noted-time {version('noted-time')}", output
 
 
 def controller(_: str) -> None:
@@ -66,9 +68,9 @@ def analysis(_: str) -> None:
         rows, picture = Path(directory, "rows.csv"), Path(directory, "loss.png")
         rows.write_text("at\n1357034400000\n1357034400001\n")
         words = [COMMAND, "analyse", "files", str(rows), "--time", "at", "--json"]
-        found = json.loads(subprocess.check_output([*words, "--picture", str(picture)]))
+        analysis = json.loads(subprocess.check_output([*words, "--picture", str(picture)]))
         assert picture.stat().st_size > 0
-    assert (found["rows"], found["least_delay_without_loss_ms"]) == (2, 0), found
+    assert (analysis["rows"], analysis["least_delay_without_loss_ms"]) == (2, 0), analysis
 
 
 def kafka(_: str) -> None:
@@ -109,7 +111,7 @@ def use_all(extra: str) -> None:
     for package in ("reader_client", "writer_client", "noted_time.kafka", FILES):
         module = import_module(package)
         names = getattr(module, "OPTIONAL", None) or module.LAZY_IMPORTS
-        for name in (name for name, (_, needed) in names.items() if needed == extra):
+        for name in (name for name, (_, needed_extra) in names.items() if needed_extra == extra):
             getattr(module, name)
 
 

@@ -18,13 +18,22 @@ def try_wheel(tools: Path, python: Path, wheel: Path, extras: Sequence[str], scr
     """
     home = scratch / "trial"
     run_program([str(python), "-m", "venv", "--clear", "--without-pip", str(home)])
-    own = home / "bin" / "python"
-    named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-    pip = [str(tools / "python"), "-m", "pip", "--python", str(own), "--quiet", "install", named]
+    own_python = home / "bin" / "python"
+    named_wheel = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+    pip = [
+        str(tools / "python"),
+        "-m",
+        "pip",
+        "--python",
+        str(own_python),
+        "--quiet",
+        "install",
+        named_wheel,
+    ]
     (home / "tmp").mkdir()  # as /tmp may be too small for PySpark
     try:
         run_program(pip, {"TMPDIR": str(home / "tmp"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
         for extra in extras or ["none"]:
-            run_program([str(own), "-I", str(SMOKE), extra, str(wheel)])
+            run_program([str(own_python), "-I", str(SMOKE), extra, str(wheel)])
     finally:
         shutil.rmtree(home)

@@ -102,31 +102,31 @@ class Renames:
         claims = record.get("claims", record) if isinstance(record, dict) else {}
         if not isinstance(claims, dict):
             return record
-        renamed = {}
+        renamed_claims = {}
         for name, claim in claims.items():
             if isinstance(claim, dict):
-                renamed[name] = rename_fields(CLAIM, claim)
+                renamed_claims[name] = rename_fields(CLAIM, claim)
             else:
-                renamed[name] = claim
-        return {**record, "claims": renamed} if "claims" in record else renamed
+                renamed_claims[name] = claim
+        return {**record, "claims": renamed_claims} if "claims" in record else renamed_claims
 
     def _rename(self, value: Json, schema: Mapping[str, Any], name: str) -> Json:
         """Rename a value by its schema, and the enum that it may be by the name of its field."""
         if isinstance(value, str):
             return rename_line(rename_value("", name, value))
         if isinstance(value, list):
-            return [self._rename(each, schema.get("items", {}), name) for each in value]
+            return [self._rename(element, schema.get("items", {}), name) for element in value]
         if not isinstance(value, dict):
             return value
         for reference in self._list_structs(schema):
-            renamed = rename_fields(reference, value)
+            renamed_value = rename_fields(reference, value)
             properties = self._schemas[reference].get("properties", {})
-            if renamed.keys() <= properties.keys():
+            if renamed_value.keys() <= properties.keys():
                 return {
                     key: self._rename(
                         rename_value(reference, key, inner), properties.get(key, {}), key
                     )
-                    for key, inner in renamed.items()
+                    for key, inner in renamed_value.items()
                 }
         if name in UNTYPED_STRUCTS:
             value = rename_fields(UNTYPED_STRUCTS[name], value)
@@ -158,15 +158,15 @@ class Renames:
 
 
 def rename_fields(struct: str, value: Mapping[str, Json]) -> dict[str, Json]:
-    renamed = dict(value)
+    renamed_value = dict(value)
     for rule in RULES["fields"]:
         is_kind = "kinds" not in rule or value.get("kind") in rule["kinds"]
-        if rule["in"] == struct and rule["old"] in renamed and is_kind:
-            renamed[rule["new"]] = renamed.pop(rule["old"])
+        if rule["in"] == struct and rule["old"] in renamed_value and is_kind:
+            renamed_value[rule["new"]] = renamed_value.pop(rule["old"])
     for rule in RULES["added"]:
         if rule["in"] == struct:
-            renamed.setdefault(rule["field"], None)
-    return renamed
+            renamed_value.setdefault(rule["field"], None)
+    return renamed_value
 
 
 def rename_value(struct: str, field: str, value: Json) -> Json:
@@ -201,34 +201,34 @@ def substitute(rules: Iterable[Rule], text: str) -> str:
 
 
 def find_differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], renames: Renames
+    old_answers: Mapping[str, Any], new_answers: Mapping[str, Any], renames: Renames
 ) -> Iterator[tuple[str, str, Json, Json]]:
     """Yield history, kind, and the renamed and the present answer where they differ."""
-    for history, kinds in old.items():
+    for history, kinds in old_answers.items():
         for kind, before in kinds.items():
-            after = new[history].get(kind, [])
+            after = new_answers[history].get(kind, [])
             if len(before) != len(after):
                 yield history, kind, before, after
-            for one, other in zip(before, after, strict=False):
-                renamed = renames.rename_exchange(one)
-                present = read_exchange(other, renamed)
-                if renamed != present:
-                    yield history, kind, renamed, present
+            for old_exchange, other in zip(before, after, strict=False):
+                renamed_exchange = renames.rename_exchange(old_exchange)
+                present = read_exchange(other, renamed_exchange)
+                if renamed_exchange != present:
+                    yield history, kind, renamed_exchange, present
 
 
-def read_exchange(text: str, renamed: Json) -> Json:
+def read_exchange(text: str, expected: Json) -> Json:
     """Return an answer of now in the shape of a renamed one."""
-    if isinstance(renamed, Exchange):
+    if isinstance(expected, Exchange):
         return split_exchange(text)
     return [read_json(line) for line in text.splitlines()]
 
 
 def split_exchange(text: str) -> Exchange:
     """Split a request and its answer, as `record.Console.call` writes them."""
-    request, _, answered = text.partition("\n")
+    request, _, answer_text = text.partition("\n")
     method, _, rest = request.partition(" ")
     path, _, body = rest.partition(" ")
-    status, _, answer = answered.partition(" ")
+    status, _, answer = answer_text.partition(" ")
     return Exchange(method, path, read_json(body), status, read_json(answer))
 
 
@@ -245,16 +245,16 @@ def find_schema(part: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema
 
 
-def find_changed_acts(old: Path, new: Path) -> Iterator[tuple[str, str, str]]:
+def find_changed_acts(old_folder: Path, new_folder: Path) -> Iterator[tuple[str, str, str]]:
     """Yield the file and both lines of each act or answer that the rules do not explain."""
-    for file in sorted((*new.rglob("*.txt"), *new.rglob("*.json"))):
-        older = old / file.relative_to(new)
+    for file in sorted((*new_folder.rglob("*.txt"), *new_folder.rglob("*.json"))):
+        older = old_folder / file.relative_to(new_folder)
         before = list_acts(older) if older.exists() else []
         after = list_acts(file)
-        for one, other in zip_longest(before, after, fillvalue=""):
-            renamed = substitute(RULES["texts"], rename_line(one))
-            if not have_renamed_keys(renamed, other):
-                yield file.name, renamed, other
+        for old_line, other in zip_longest(before, after, fillvalue=""):
+            renamed_line = substitute(RULES["texts"], rename_line(old_line))
+            if not have_renamed_keys(renamed_line, other):
+                yield file.name, renamed_line, other
 
 
 def list_acts(file: Path) -> list[str]:
@@ -283,7 +283,9 @@ def have_renamed_keys(before: str, after: str) -> bool:
     if len(old_parts) != len(new_parts):
         return False
     pairs = zip(old_parts, new_parts, strict=True)
-    return all(old == new or (old, new) in renamed_keys for old, new in pairs)
+    return all(
+        old_key == new_key or (old_key, new_key) in renamed_keys for old_key, new_key in pairs
+    )
 
 
 def main() -> None:
@@ -291,17 +293,17 @@ def main() -> None:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--texts", action="store_true", help="compare transcripts, or vectors")
-    given = parser.parse_args()
-    if given.texts:
-        changed = [*find_changed_acts(given.old, given.new)]
-        print(*changed, sep="\n")  # noqa: T201
-        sys.exit(bool(changed))
+    options = parser.parse_args()
+    if options.texts:
+        changed_acts = [*find_changed_acts(options.old, options.new)]
+        print(*changed_acts, sep="\n")  # noqa: T201
+        sys.exit(bool(changed_acts))
     api = create_api(Controller(MemoryStore(), Clocks()))
     renames, counts = Renames(api.openapi()), Counter[str]()
-    for file in sorted(given.new.glob("*.json")):
-        old = json.loads((given.old / file.name).read_text())
+    for file in sorted(options.new.glob("*.json")):
+        old_answers = json.loads((options.old / file.name).read_text())
         for history, kind, before, after in find_differences(
-            old, json.loads(file.read_text()), renames
+            old_answers, json.loads(file.read_text()), renames
         ):
             counts[kind] += 1
             if counts[kind] <= SHOWN:

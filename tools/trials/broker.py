@@ -162,8 +162,8 @@ class Broker:
             for name, content in _FORMATTED[node].items():
                 (data / name).write_bytes(content)
             return
-        kept = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
-        subprocess.run([*self._words, *kept], check=True, capture_output=True)
+        format_words = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
+        subprocess.run([*self._words, *format_words], check=True, capture_output=True)
         _FORMATTED[node] = {file.name: file.read_bytes() for file in data.iterdir()}
 
     def wait(self) -> None:
@@ -203,8 +203,8 @@ class Broker:
     def change(self, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
         """Wait until all requests to a client are done."""
         admin = self.admin
-        for done in ask(admin).values():
-            done.result()
+        for future in ask(admin).values():
+            future.result()
 
     def create(
         self,
@@ -224,27 +224,27 @@ class Broker:
             self.delete(topic)
         config = {name: str(value) for name, value in (settings or {}).items()}
         nodes = replicas or [[node] for node in leaders]
-        placed: dict[str, Any] = {"replica_assignment": [*nodes]} if nodes else {}
+        placement: dict[str, Any] = {"replica_assignment": [*nodes]} if nodes else {}
         partitions = len(nodes) or partitions
-        new = NewTopic(topic, partitions, config=config, **placed)
-        self.change(lambda admin: admin.create_topics([new]))
+        new_topic = NewTopic(topic, partitions, config=config, **placement)
+        self.change(lambda admin: admin.create_topics([new_topic]))
         self._wait_for(topic, partitions)
 
     def set(self, topic: str, name: str, value: int) -> None:
         entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
-        of = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        self.change(lambda admin: admin.incremental_alter_configs([of]))
+        config_resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self.change(lambda admin: admin.incremental_alter_configs([config_resource]))
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without Kafka's own."""
-        found = self.admin.list_topics(timeout=PATIENCE_S).topics
-        return {name: len(each.partitions) for name, each in found.items() if name[:2] != "__"}
+        topics = self.admin.list_topics(timeout=PATIENCE_S).topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if name[:2] != "__"}
 
     def hide(self, name: str, kind: ResourceType = ResourceType.TOPIC) -> None:
         """Take the right to describe it from all clients, until the topic is deleted."""
         everyone = ("User:*", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
-        hidden = AclBinding(kind, name, ResourcePatternType.LITERAL, *everyone)
-        self.change(lambda admin: admin.create_acls([hidden]))
+        acl_binding = AclBinding(kind, name, ResourcePatternType.LITERAL, *everyone)
+        self.change(lambda admin: admin.create_acls([acl_binding]))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions up to that number, and return once each has a leader."""
@@ -257,8 +257,10 @@ class Broker:
         wait_until(lambda: topic not in self.topics())
 
     def truncate(self, topic: str, begins: Mapping[int, int]) -> None:
-        wanted = [TopicPartition(topic, each, begin) for each, begin in begins.items()]
-        self.change(lambda admin: admin.delete_records(wanted))
+        wanted_begins = [
+            TopicPartition(topic, partition, begin) for partition, begin in begins.items()
+        ]
+        self.change(lambda admin: admin.delete_records(wanted_begins))
 
     def send(
         self,
@@ -270,7 +272,7 @@ class Broker:
 
         A timestamp of 0 is the present, and all have the same key.
         """
-        failed: list[object] = []
+        failures: list[object] = []
         producer = Producer(self.config)
         for partition, value, time in rows:
             producer.produce(
@@ -279,20 +281,22 @@ class Broker:
                 key,
                 partition=partition,
                 timestamp=time,
-                on_delivery=lambda error, _: failed.append(error) if error else None,
+                on_delivery=lambda error, _: failures.append(error) if error else None,
             )
             producer.poll(0)
         left = producer.flush(60)
-        assert (left, failed) == (0, []), failed[:3]
+        assert (left, failures) == (0, []), failures[:3]
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit these offsets for a group without members."""
-        asked = [TopicPartition(topic, each, offset) for each, offset in offsets.items()]
-        admin, wanted = self.admin, ConsumerGroupTopicPartitions(group, asked)
+        committed_offsets = [
+            TopicPartition(topic, partition, offset) for partition, offset in offsets.items()
+        ]
+        admin, wanted_offsets = self.admin, ConsumerGroupTopicPartitions(group, committed_offsets)
 
         def is_committed() -> bool:
-            done = admin.alter_consumer_group_offsets([wanted])[group].result(30)
-            return all(each.error is None for each in done.topic_partitions)
+            result = admin.alter_consumer_group_offsets([wanted_offsets])[group].result(30)
+            return all(topic_partition.error is None for topic_partition in result.topic_partitions)
 
         wait_until(is_committed)
 
@@ -308,16 +312,16 @@ class Broker:
         }
         unread = set(Topic(self.config, topic).look().partitions)
         consumer = Consumer(reading)
-        consumer.assign([TopicPartition(topic, each, 0) for each in unread])
-        found: list[Record] = []
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in unread])
+        records: list[Record] = []
         while unread:
             for message in consumer.consume(10_000, 0.02):
                 if message.error():
                     unread.discard(message.partition())
                 else:
-                    found.append(_record(message))
+                    records.append(_record(message))
         consumer.close()
-        return found
+        return records
 
     def _wait_for(self, topic: str, partitions: int) -> None:
         def has_leader() -> bool:
@@ -331,8 +335,8 @@ class Broker:
 
     def _listens(self) -> bool:
         assert self._process is not None
-        ended = self._process.poll() is not None
-        assert not ended, (self._root / "out").read_text()[-2000:]
+        has_ended = self._process.poll() is not None
+        assert not has_ended, (self._root / "out").read_text()[-2000:]
         return listens(self._port)
 
 

@@ -54,9 +54,9 @@ AXE = "async () => (await axe.run(document, {resultTypes: ['violations']})).viol
 
 def find_chromium() -> str | None:
     """Return the path of a Chromium, first `CHROMIUM` of the environment."""
-    given = os.environ.get("CHROMIUM")
-    found = (shutil.which(name) for name in ([given] if given else NAMES))
-    return next(filter(None, found), None)
+    chromium_name = os.environ.get("CHROMIUM")
+    paths = (shutil.which(name) for name in ([chromium_name] if chromium_name else NAMES))
+    return next(filter(None, paths), None)
 
 
 @contextmanager
@@ -132,8 +132,8 @@ class Visit:
 
     def rows(self, table: str) -> Locator:
         """Return the rows of that table, without its head."""
-        named = self.page.get_by_role("table", name=table, exact=True)
-        return named.get_by_role("row").filter(has=self.page.locator("td"))
+        named_table = self.page.get_by_role("table", name=table, exact=True)
+        return named_table.get_by_role("row").filter(has=self.page.locator("td"))
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
@@ -159,17 +159,17 @@ class Visit:
         if not self.page.evaluate("() => 'axe' in window"):
             script = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
             self.page.evaluate(f"() => {{ {script} }}")
-        found: list[dict[str, Any]] = self.page.evaluate(AXE)
+        violations: list[dict[str, Any]] = self.page.evaluate(AXE)
         return {
-            f"{each['id']}: {node['target']}"
-            for each in found
-            if each["impact"] in {"serious", "critical"}
-            for node in each["nodes"]
+            f"{violation['id']}: {node['target']}"
+            for violation in violations
+            if violation["impact"] in {"serious", "critical"}
+            for node in violation["nodes"]
         }
 
-    def is_in_sight(self, *shown: Locator) -> bool:
+    def is_in_sight(self, *locators: Locator) -> bool:
         size = self.page.viewport_size
-        boxes = [each.bounding_box() for each in shown]
+        boxes = [locator.bounding_box() for locator in locators]
         assert size
         return all(
             box is not None
@@ -203,9 +203,9 @@ class Dialog:
         return self
 
 
-def moments(shown: Locator) -> list[int]:
+def moments(locator: Locator) -> list[int]:
     """Return the times shown there, in Unix ms."""
-    stamps = shown.locator("time").evaluate_all("all => all.map(one => one.dateTime)")
+    stamps = locator.locator("time").evaluate_all("all => all.map(one => one.dateTime)")
     return [round(datetime.fromisoformat(stamp).timestamp() * 1000) for stamp in stamps]
 
 
@@ -213,9 +213,9 @@ def is_seen_within(visit: Visit, view: str, text: str, seconds: float) -> bool:
     """Open a view up to three times, and return whether the text was seen in time."""
 
     def took() -> float:
-        begun = time.monotonic()
+        begun_s = time.monotonic()
         visit.open(view)
         expect(visit.page.locator("main").get_by_text(text).first).to_be_visible()
-        return time.monotonic() - begun
+        return time.monotonic() - begun_s
 
     return any(took() < seconds * slowdown() for _ in range(3))

@@ -54,10 +54,12 @@ class Calls:
         answer = self.ask(method, f"/streams{path}", body, **query)
         if not answer.is_success:
             raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
-        found = dict(answer.json()) if answer.content else {}
-        refusals = [each for each in found.get("results", []) if each["status"] != "accepted"]
+        answer_json = dict(answer.json()) if answer.content else {}
+        refusals = [
+            result for result in answer_json.get("results", []) if result["status"] != "accepted"
+        ]
         assert refusals == [], refusals[:3]
-        return found
+        return answer_json
 
     def two_minutes(self) -> str:
         """Make a stream with two marks: at 10:00 {0: 10, 1: 4}, a minute later {0: 20, 1: 4}."""
@@ -108,21 +110,21 @@ class Calls:
         return int(self.get(stream)["marks"][domain]["lower"])
 
     def all_marks(self, stream: str, domain: str = "default") -> list[Json]:
-        found: list[Json] = []
+        marks: list[Json] = []
         after = 0
         while page := self.get(f"{stream}/marks", domain=domain, after=after)["marks"]:
-            found += page
+            marks += page
             after = page[-1]["seq"]
-        return found
+        return marks
 
     def writers(self, stream: str) -> dict[str, Json]:
-        shown = ("state", "times", "position")
+        shown_fields = ("state", "times", "position")
         rows: list[Json] = []
         start: int | None = 0
         while start is not None:
             page = self.get(f"{stream}/writers", start=start, limit=1000)
             rows, start = rows + page["writers"], page["next"]
-        return {row["writer"]: {name: row[name] for name in shown} for row in rows}
+        return {row["writer"]: {name: row[name] for name in shown_fields} for row in rows}
 
     def read_group(self, stream: str, group: str) -> tuple[Json, list[str]]:
         """Return the position of a reader group, and its online readers."""
@@ -158,8 +160,8 @@ class CalledStream:
         self.calls.call("POST", f"/{self.name}/seal", asked)
 
     def scale(self, event: ScaleEvent) -> None:
-        created = {str(segment): list(before) for segment, before in event.created.items()}
-        body = {"sealed": wire(dict(event.sealed)), "created": created}
+        created_segments = {str(segment): list(before) for segment, before in event.created.items()}
+        body = {"sealed": wire(dict(event.sealed)), "created": created_segments}
         self.calls.call("POST", f"/{self.name}/scale", body)
 
     def truncate(self, cut: dict[int, int]) -> None:

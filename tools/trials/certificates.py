@@ -28,12 +28,21 @@ def make_certificates(directory: Path, *names: str) -> None:
     if all((directory / f"{name}.pem").exists() for name in names):
         return
     authority = make_authority(directory, "ca", "ca.key").read_text()
-    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", *DAYS, "-extfile", "names")
+    signing_options = (
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        *DAYS,
+        "-extfile",
+        "names",
+    )
     (directory / "names").write_text(NAMES)
     for name in names:
         key, csr = f"{name}.key", f"{name}.csr"
         _call(directory, "req", "-new", *KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", csr)
-        certificate = _call(directory, "x509", "-req", "-in", csr, *signed)
+        certificate = _call(directory, "x509", "-req", "-in", csr, *signing_options)
         (directory / f"{name}.pem").write_text(
             (directory / key).read_text() + certificate + authority
         )
@@ -44,9 +53,9 @@ def _call(directory: Path, *words: str) -> str:
     program = shutil.which("openssl")
     if program is None:
         raise Rejected("certificates need the program openssl: install it")
-    done = subprocess.run(
+    process = subprocess.run(
         [program, *words], cwd=directory, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise Rejected(f"openssl {words[0]} failed: {done.stderr.strip()}")
-    return done.stdout
+    if process.returncode:
+        raise Rejected(f"openssl {words[0]} failed: {process.stderr.strip()}")
+    return process.stdout

@@ -127,15 +127,15 @@ def find_places(broker: Broker, topic: str) -> dict[int, Place]:
 
 
 def count_missing(
-    noted: NotedTime, times_us: Mapping[int, int], places: Mapping[int, Place]
+    noted_time: NotedTime, times_us: Mapping[int, int], places: Mapping[int, Place]
 ) -> int:
     """Return how many rows, whose times are `times_us`, are missing below a noted time."""
     missing = 0
     for number, time_us in times_us.items():
-        if time_us >= noted.time * 1000:
+        if time_us >= noted_time.time * 1000:
             continue
         place = places.get(number)
-        if place is None or place.offset >= noted.ends.get(place.partition, 0):
+        if place is None or place.offset >= noted_time.ends.get(place.partition, 0):
             missing += 1
     return missing
 
@@ -145,7 +145,7 @@ def list_wrong(
 ) -> list[NotedTime]:
     """Return the noted times with a missing row."""
     wrong: list[NotedTime] = []
-    for noted in noted_times:
-        if count_missing(noted, times_us, places):
-            wrong.append(noted)
+    for noted_time in noted_times:
+        if count_missing(noted_time, times_us, places):
+            wrong.append(noted_time)
     return wrong

@@ -77,16 +77,16 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = (f"{name} {value}\n" for name, value in self._settings.items())
         self.properties.write_text("".join(lines))
-        with ExitStack() as started:
+        with ExitStack() as stack:
             words = (*CLASS, "org.apache.spark.deploy.master.Master", "--host", LOOPBACK)
             master = self._daemon("master", (*words, *self._ports), SPARK_DAEMON_MEMORY="384m")
-            self._master = started.enter_context(master)
-            started.callback(self._end_workers)
+            self._master = stack.enter_context(master)
+            stack.callback(self._end_workers)
             wait_until(lambda: self._master.running() and self._state() is not None)
             for number in range(len(self._workers)):
                 self._start_worker(number)
             wait_until(self._complete)
-            self._ending = started.pop_all()
+            self._ending = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -152,8 +152,11 @@ class Cluster:
         name = f"worker{number}"
         words = [*CLASS, "org.apache.spark.deploy.worker.Worker", "--host", LOOPBACK]
         words += ["--cores", str(CORES), "--memory", f"{MEMORY_MB}m", "--webui-port", "0"]
-        kept = {"SPARK_WORKER_DIR": str(self.directory / name), "SPARK_DAEMON_MEMORY": "384m"}
-        self._workers[number] = self._daemon(name, (*words, self.master), **kept)
+        worker_variables = {
+            "SPARK_WORKER_DIR": str(self.directory / name),
+            "SPARK_DAEMON_MEMORY": "384m",
+        }
+        self._workers[number] = self._daemon(name, (*words, self.master), **worker_variables)
 
     def _end_workers(self) -> None:
         for worker in filter(None, self._workers):
@@ -171,17 +174,20 @@ class Cluster:
             return None
 
     def _daemon(self, name: str, words: Sequence[str], **variables: str) -> Daemon:
-        own = {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, **environment(), **variables}
-        own |= {"SPARK_DAEMON_JAVA_OPTS": classes.read(classes.SPARK)}
-        own |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(self.directory / "local")}
-        del own["PYTHONPATH"]  # executors have their own
-        return Daemon(words, self.directory / f"{name}.log", own)
+        own_variables = {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, **environment(), **variables}
+        own_variables |= {"SPARK_DAEMON_JAVA_OPTS": classes.read(classes.SPARK)}
+        own_variables |= {
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_DIRS": str(self.directory / "local"),
+        }
+        del own_variables["PYTHONPATH"]  # executors have their own
+        return Daemon(words, self.directory / f"{name}.log", own_variables)
 
 
 def submit_words(settings: Mapping[str, str], *options: str) -> list[str]:
     """Return the words before a program that submit it."""
-    given = [word for each in settings.items() for word in ("--conf", "=".join(each))]
-    return [str(HOME / "bin" / "spark-submit"), *options, *given]
+    setting_words = [word for setting in settings.items() for word in ("--conf", "=".join(setting))]
+    return [str(HOME / "bin" / "spark-submit"), *options, *setting_words]
 
 
 def children(parent: int, containing: str) -> Iterator[int]:

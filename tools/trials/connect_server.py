@@ -57,8 +57,12 @@ def connect_server(directory: Path) -> Iterator[str]:
         settings["spark.connect.grpc.binding.address"] = LOOPBACK
     words = [*submit_words(settings, "--master", "local[2]"), *CONNECT]
     python = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), plain_python())
-    own = environment() | {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, "SPARK_HOME": str(HOME)} | python
-    own = {k: v for k, v in own.items() if not k.startswith(("NOTED_TIME_", "PYTHONPATH"))}
-    with Daemon(words, directory / "connect-server.log", own) as server:
+    own_variables = (
+        environment() | {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, "SPARK_HOME": str(HOME)} | python
+    )
+    own_variables = {
+        k: v for k, v in own_variables.items() if not k.startswith(("NOTED_TIME_", "PYTHONPATH"))
+    }
+    with Daemon(words, directory / "connect-server.log", own_variables) as server:
         wait_until(lambda: server.running() and listens(port))
         yield f"sc://{LOOPBACK}:{port}"

@@ -27,12 +27,12 @@ class Daemon:
     ) -> None:
         """Start it; `printed` is the file of its output, by default the log."""
         self._log = log
-        with log.open("ab") as logged, (printed or log).open("ab") as output:
+        with log.open("ab") as log_file, (printed or log).open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=logged,
+                stderr=log_file,
                 env=dict(variables),
                 cwd=cwd,
                 start_new_session=True,

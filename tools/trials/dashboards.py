@@ -59,49 +59,59 @@ class Stalled:
 def stall(seed: Calls, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 - any setting
     """Make a stream that `lima` holds 65 minutes back, while `mike` and `oscar` continue."""
     now = wall_ms() // MINUTE_MS * MINUTE_MS
-    at = Stalled(name, held_at=now - 67 * MINUTE_MS, without=now - 2 * MINUTE_MS)
+    stalled_stream = Stalled(name, held_at=now - 67 * MINUTE_MS, without=now - 2 * MINUTE_MS)
     seed.make(name, **settings)
     writers = ("lima", "mike", "oscar")
     domains = settings.get("domains", ["default"])
-    seed.post(name, *({"writer": each} for each in writers))
+    seed.post(name, *({"writer": writer} for writer in writers))
     first = [
-        {"writer": each, "time": at.held_at, "position": {str(segment): 100}, "domain": domain}
+        {
+            "writer": writer,
+            "time": stalled_stream.held_at,
+            "position": {str(segment): 100},
+            "domain": domain,
+        }
         for domain in domains
-        for segment, each in enumerate(writers)
+        for segment, writer in enumerate(writers)
     ]
     seed.post(name, *first)
     further = [
-        {"writer": each, "time": noted, "position": {str(segment): 900}, "domain": domain}
+        {"writer": writer, "time": noted_at, "position": {str(segment): 900}, "domain": domain}
         for domain in domains
-        for segment, (each, noted) in enumerate(
-            [("mike", at.without), ("oscar", at.without + MINUTE_MS)], start=1
+        for segment, (writer, noted_at) in enumerate(
+            [("mike", stalled_stream.without), ("oscar", stalled_stream.without + MINUTE_MS)],
+            start=1,
         )
     ]
     seed.post(name, *further)
-    return at
+    return stalled_stream
 
 
 def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
     """Make a stream of that many writers, named w-00000 and so on; the first holds it back."""
     now = wall_ms()
     seed.make(name)
-    seed.post(name, *({"writer": f"w-{each:05}"} for each in range(writers)))
+    seed.post(name, *({"writer": f"w-{number:05}"} for number in range(writers)))
     seed.post(
         name,
         *(
-            {"writer": f"w-{each:05}", "time": now - HOUR_MS + each, "position": {"0": each + 1}}
-            for each in range(writers)
+            {
+                "writer": f"w-{number:05}",
+                "time": now - HOUR_MS + number,
+                "position": {"0": number + 1},
+            }
+            for number in range(writers)
         ),
     )
 
 
 def make_many(seed: Calls, streams: int = 1000) -> None:
     """Make that many streams, named s-0000 and so on; a writer holds back each tenth."""
-    for each in range(streams):
-        seed.make(name := f"s-{each:04}")
-        if each % 10 == 0:
+    for number in range(streams):
+        seed.make(name := f"s-{number:04}")
+        if number % 10 == 0:
             seed.post(name, {"writer": "w"}, {"writer": "v"})
-            seed.post(name, {"writer": "w", "time": wall_ms() - each * 1000})
+            seed.post(name, {"writer": "w", "time": wall_ms() - number * 1000})
 
 
 @dataclass
@@ -124,7 +134,7 @@ class Story:
             self.seed.make(name)
         self.seed.post("sensors", {"writer": "sensors-9"}, {"writer": "sensors-9", "state": "idle"})
         self.seed.make(self.name, writer_timeout_ms=2 * HOUR_MS)
-        self.seed.post(self.name, *({"writer": each} for each in CITIES))
+        self.seed.post(self.name, *({"writer": city} for city in CITIES))
         events = {40: self._remove, 55: self._scale, 75: self._change, 90: self._hold}
         while self.time.reader_lag_ms > 0:
             minute = (PLAYED_MS - self.time.reader_lag_ms) // MINUTE_MS
@@ -145,19 +155,19 @@ class Story:
             silent.add("lima")
         if 30 <= minute < 50:
             silent.add("quito")
-        said = [self._build_note(each) for each in CITIES if each not in silent]
-        self.seed.post(self.name, *said)
+        notes = [self._build_note(city) for city in CITIES if city not in silent]
+        self.seed.post(self.name, *notes)
 
     def _build_note(self, writer: str) -> dict[str, Any]:
         segment = CITIES.index(writer) % 3 or (3 if 3 in self.offsets else 0)
         self.offsets[segment] += self.random.randint(20, 60)
-        said: dict[str, Any] = {"writer": writer, "position": {str(segment): self.offsets[segment]}}
+        note: dict[str, Any] = {"writer": writer, "position": {str(segment): self.offsets[segment]}}
         late = self.random.randint(10, 150) * 1000
         before = self.times.get(writer, 0)
-        noted = self.times[writer] = max(before, self.time.now() - late)
+        noted_at = self.times[writer] = max(before, self.time.now() - late)
         if writer == "quito" and self.time.now() - before > 15 * MINUTE_MS and before:
-            said["late_rows"] = {"rows": 312, "min_time": before}
-        return said | {"time": noted, "max_time": noted + late // 2}
+            note["late_rows"] = {"rows": 312, "min_time": before}
+        return note | {"time": noted_at, "max_time": noted_at + late // 2}
 
     def _read(self) -> None:
         shares = {"billing": (0.995, 1.0), "nightly-archive": (0.8,)}
@@ -176,9 +186,9 @@ class Story:
         self.seed.call("DELETE", f"/{self.name}/writers/quito", comment=why)
 
     def _scale(self) -> None:
-        sealed = self.offsets[0]
+        sealed_offset = self.offsets[0]
         self.offsets[3] = 0
-        body = {"sealed": {"0": sealed}, "created": {"3": [0]}}
+        body = {"sealed": {"0": sealed_offset}, "created": {"3": [0]}}
         self.seed.call("POST", f"/{self.name}/scale", body, comment="orders-0 was full")
 
     def _change(self) -> None:
@@ -198,6 +208,8 @@ class Story:
                 writers.pop()
             for writer in writers:
                 before = self.times.get(writer, 0)
-                noted = self.time.now() - int(behind * self.random.uniform(500, 1500))
-                self.times[writer] = max(before, noted)
-            self.seed.post(name, *({"writer": each, "time": self.times[each]} for each in writers))
+                noted_at = self.time.now() - int(behind * self.random.uniform(500, 1500))
+                self.times[writer] = max(before, noted_at)
+            self.seed.post(
+                name, *({"writer": writer, "time": self.times[writer]} for writer in writers)
+            )

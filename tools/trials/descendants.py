@@ -36,13 +36,13 @@ def end_with_this_process() -> None:
     """
     if _watchers or os.name == "nt":
         return
-    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    unmarked_variables = {name: value for name, value in os.environ.items() if name != MARK}
     ours, its = os.pipe()[::-1]
     quiet = [(os.POSIX_SPAWN_OPEN, file, os.devnull, os.O_WRONLY, 0) for file in (1, 2)]
     watcher = os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", __file__],
-        unmarked,  # so an outer process's watcher does not end it
+        unmarked_variables,  # so an outer process's watcher does not end it
         file_actions=[(os.POSIX_SPAWN_DUP2, its, 0), *quiet],
         setpgroup=0,  # Ctrl-C is not for it
     )
@@ -58,11 +58,11 @@ def find_marked(mark: str) -> set[int]:
     """Return the ids of all processes with a mark."""
     if (PROCESSES / "self" / "environ").exists():
         return {
-            int(each.parent.name) for each in PROCESSES.glob("[0-9]*/environ") if _has(each, mark)
+            int(file.parent.name) for file in PROCESSES.glob("[0-9]*/environ") if _has(file, mark)
         }
-    listed = ["ps", "-A", "-E", "-ww", "-o", "pid=,command="]  # macOS
-    shown = subprocess.check_output(listed, text=True, errors="replace")
-    return {int(line.split()[0]) for line in shown.splitlines() if mark in line}
+    ps_words = ["ps", "-A", "-E", "-ww", "-o", "pid=,command="]  # macOS
+    ps_output = subprocess.check_output(ps_words, text=True, errors="replace")
+    return {int(line.split()[0]) for line in ps_output.splitlines() if mark in line}
 
 
 def _has(environ: Path, mark: str) -> bool:
@@ -76,13 +76,13 @@ def _watch() -> None:
     os.chdir("/")
     mark = sys.stdin.readline().strip()
     sys.stdin.read()
-    ended, asked = time.monotonic(), set[int]()
-    while mark and (left := find_marked(mark)) and time.monotonic() < ended + PATIENCE_S:
-        is_late = time.monotonic() > ended + GRACE_S
-        for each in left if is_late else left - asked:
+    ended_at, asked_pids = time.monotonic(), set[int]()
+    while mark and (left := find_marked(mark)) and time.monotonic() < ended_at + PATIENCE_S:
+        is_late = time.monotonic() > ended_at + GRACE_S
+        for pid in left if is_late else left - asked_pids:
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL if is_late else signal.SIGTERM)
-        asked |= left
+                os.kill(pid, signal.SIGKILL if is_late else signal.SIGTERM)
+        asked_pids |= left
         time.sleep(LOOK_S)
 
 

@@ -49,15 +49,15 @@ def class_path(version: str = "4.3") -> str:
     The interceptor and `LineProducer` follow a broker's classes, so a producer of its version
     starts with the broker's archive.
     """
-    own = [interceptor_jar(), BUILT]
+    own_paths = [interceptor_jar(), BUILT]
     if version == "4.3":
-        return os.pathsep.join(map(str, [broker.HOME / "broker" / "*", *own]))
+        return os.pathsep.join(map(str, [broker.HOME / "broker" / "*", *own_paths]))
     jars = sorted((broker.HOME / "broker").glob("*.jar"))
     clients = [*broker.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")]
     if not clients:
         raise Rejected(f"no kafka-clients {version}: `./run kafka --fetch` installs it")
     rest = (jar for jar in jars if not jar.name.startswith("kafka"))
-    return os.pathsep.join(map(str, [*own, *clients, *rest]))
+    return os.pathsep.join(map(str, [*own_paths, *clients, *rest]))
 
 
 def interceptor_jar() -> Path:
@@ -66,8 +66,8 @@ def interceptor_jar() -> Path:
     Raises `Rejected` without a JDK, and as `fetch` without Kafka's client.
     """
     jar = BUILT / INTERCEPTOR
-    sources = sorted(file for each in SOURCES for file in each.rglob("*.java"))
-    if jar.exists() and jar.stat().st_mtime > max(each.stat().st_mtime for each in sources):
+    sources = sorted(file for folder in SOURCES for file in folder.rglob("*.java"))
+    if jar.exists() and jar.stat().st_mtime > max(source.stat().st_mtime for source in sources):
         return jar
     BUILT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILT) as name:
@@ -75,9 +75,9 @@ def interceptor_jar() -> Path:
         compile_into(scratch, sources)
         for file in scratch.glob("*.class"):
             file.replace(BUILT / file.name)
-        packed = scratch / INTERCEPTOR
-        pack(packed, scratch, sorted(scratch.rglob("*/*.class")))
-        packed.replace(jar)  # last, and at once: other processes may use it
+        packed_jar = scratch / INTERCEPTOR
+        pack(packed_jar, scratch, sorted(scratch.rglob("*/*.class")))
+        packed_jar.replace(jar)  # last, and at once: other processes may use it
     return jar
 
 
@@ -106,9 +106,9 @@ def run_tool(tool: Path, *words: str | Path) -> None:
     """Run a tool of the JDK for the oldest Java, with Kafka's client; raises `Rejected`."""
     (client,) = fetch(CLIENT, broker.HOME / "broker")
     command = [tool, "--release", OLDEST, "-encoding", "UTF-8", "-cp", client, *words]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Rejected(f"{tool} failed:\n{done.stdout}{done.stderr}")
+    process = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise Rejected(f"{tool} failed:\n{process.stdout}{process.stderr}")
 
 
 def pack(jar: Path, directory: Path, files: Iterable[Path]) -> None:
@@ -117,11 +117,11 @@ def pack(jar: Path, directory: Path, files: Iterable[Path]) -> None:
     contents = {"META-INF/MANIFEST.MF": MANIFEST.format(version=version).encode()}
     contents["META-INF/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     contents |= {file.relative_to(directory).as_posix(): file.read_bytes() for file in files}
-    with zipfile.ZipFile(jar, "w") as packed:
+    with zipfile.ZipFile(jar, "w") as zip_file:
         for name, content in contents.items():
             entry = zipfile.ZipInfo(name, WHEN)
             entry.external_attr = READABLE
-            packed.writestr(entry, content, zipfile.ZIP_DEFLATED)
+            zip_file.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
 
 class JavaProducer:

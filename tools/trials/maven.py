@@ -45,11 +45,11 @@ def list_jars(file: Path) -> tuple[Jar, ...]:
 
 def list_jars_by_release(file: Path) -> dict[str, list[Jar]]:
     """Return the jars of a file by Spark release, the first word of each line."""
-    found: dict[str, list[Jar]] = {}
+    jars_by_release: dict[str, list[Jar]] = {}
     for line in file.read_text().splitlines():
         release, *jar = line.split()
-        found.setdefault(release, []).append(Jar(*jar))
-    return found
+        jars_by_release.setdefault(release, []).append(Jar(*jar))
+    return jars_by_release
 
 
 def find_jars(directory: Path, jars: Sequence[Jar]) -> list[str]:

@@ -50,7 +50,9 @@ class MemoryStore(SingleNodeLeases):
 
     def streams(self) -> list[StreamRecord]:
         self.ping()
-        records = [each for one in self.tables[StreamRecord].values() for each in one.values()]
+        records = [
+            stream for streams in self.tables[StreamRecord].values() for stream in streams.values()
+        ]
         return sorted(records, key=lambda record: record.name)
 
     def names(self) -> list[str]:
@@ -61,7 +63,7 @@ class MemoryStore(SingleNodeLeases):
             StreamSummary(
                 record,
                 self._last_marks(record),
-                [each.event for each in self.load(StoredScale, record.id)],
+                [scale.event for scale in self.load(StoredScale, record.id)],
             )
             for record in self.streams()
             if record.name in names
@@ -73,31 +75,31 @@ class MemoryStore(SingleNodeLeases):
         return [records[key] for key in sorted(records)]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        return iter([each.member for each in self.load(StoredMember, stream_id)])
+        return iter([stored_member.member for stored_member in self.load(StoredMember, stream_id)])
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        found = self.load(AppendedMark, stream_id)
-        return iter([each for each in found if each.domain == domain])
+        marks = self.load(AppendedMark, stream_id)
+        return iter([appended_mark for appended_mark in marks if appended_mark.domain == domain])
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        found = [each for each in self.load(LedgerEntry, stream_id) if each.domain == domain]
+        entries = [entry for entry in self.load(LedgerEntry, stream_id) if entry.domain == domain]
         if newest_first:
-            return [e for e in reversed(found) if not after or e.answer.seq < after][:limit]
-        return [each for each in found if each.answer.seq > after][:limit]
+            return [e for e in reversed(entries) if not after or e.answer.seq < after][:limit]
+        return [entry for entry in entries if entry.answer.seq > after][:limit]
 
     def ledger_parts(self, stream_id: str, domain: str, seq: int) -> Iterator[LedgerPart]:
-        found = self.load(LedgerPart, stream_id)
-        return iter([each for each in found if (each.domain, each.seq) == (domain, seq)])
+        parts = self.load(LedgerPart, stream_id)
+        return iter([part for part in parts if (part.domain, part.seq) == (domain, seq)])
 
     def whole_ledger(self, stream_id: str, domain: str) -> Iterator[LedgerEntry]:
-        found = self.load(LedgerEntry, stream_id)
-        return iter([each for each in found if each.domain == domain])
+        entries = self.load(LedgerEntry, stream_id)
+        return iter([entry for entry in entries if entry.domain == domain])
 
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
-        found = reversed(self.load(Change, stream_id))
-        return [each for each in found if before is None or each.number < before][:limit]
+        changes = reversed(self.load(Change, stream_id))
+        return [change for change in changes if before is None or change.number < before][:limit]
 
     def replicas_secret(self) -> bytes:
         self.ping()
@@ -137,11 +139,11 @@ class MemoryStore(SingleNodeLeases):
         if isinstance(record, BucketClock):
             self._clocks[record.number] = record.served_ms
             return
-        key, kept = record.key, self.tables[type(record)][record.key[0]]
+        key, table = record.key, self.tables[type(record)][record.key[0]]
         if isinstance(record, Change):
-            number = 1 + max((number for _, number in kept), default=0)
+            number = 1 + max((number for _, number in table), default=0)
             key, record = (record.stream_id, number), replace(record, number=number)
-        kept[key] = record
+        table[key] = record
 
     def _last_marks(self, record: StreamRecord) -> dict[str, Mark]:
         chains = {domain: [*self.marks(record.id, domain)] for domain in record.settings.domains}
@@ -150,49 +152,59 @@ class MemoryStore(SingleNodeLeases):
     def _check(self, batch: ChangeSet) -> None:
         """Raise `Conflict` if the batch contradicts the records, or itself."""
         self._check_names(batch)
-        known = {record.id for record in batch.list_puts(StreamRecord)}
-        known |= {stream_id for stream_id, kept in self.tables[StreamRecord].items() if kept}
+        known_ids = {record.id for record in batch.list_puts(StreamRecord)}
+        known_ids |= {
+            stream_id for stream_id, records in self.tables[StreamRecord].items() if records
+        }
         for kind in set(RECORD_KINDS) - {StreamRecord, BucketClock, AppendedMark}:
             for key in (record.key for record in batch.list_puts(kind)):
-                if key[0] not in known:
+                if key[0] not in known_ids:
                     raise Conflict(f"no stream has the id {key[0]!r}")
                 if kind.is_appended and key in self.tables[kind][key[0]]:
                     raise Conflict(f"there is a record {key} already")
         marks = batch.list_puts(AppendedMark)
-        check_marks({each.key[:2]: self._last_seq(*each.key[:2]) for each in marks}, marks)
-        if missing := {each.stream_id for each in marks} - known:
+        check_marks(
+            {
+                appended_mark.key[:2]: self._last_seq(*appended_mark.key[:2])
+                for appended_mark in marks
+            },
+            marks,
+        )
+        if missing := {appended_mark.stream_id for appended_mark in marks} - known_ids:
             raise Conflict(f"no stream has the id {min(missing)!r}")
 
     def _last_seq(self, stream_id: str, domain: str) -> int:
         keys = reversed(self.tables[AppendedMark].get(stream_id, {}))
-        return next((seq for _, each, seq in keys if each == domain), 0)
+        return next((seq for _, other_domain, seq in keys if other_domain == domain), 0)
 
     def _check_names(self, batch: ChangeSet) -> None:
         names = {record.id: record.name for record in self.streams()}
         for (stream_id,) in batch.list_drops(StreamRecord):
             names.pop(stream_id, None)
         for record in batch.list_puts(StreamRecord):
-            if record.name in {name for each, name in names.items() if each != record.id}:
+            if record.name in {name for stream_id, name in names.items() if stream_id != record.id}:
                 raise Conflict(f"another stream has the name {record.name!r}")
             names[record.id] = record.name
 
     def _delete_old(self, batch: ChangeSet) -> None:
         """Drop old records, except the last mark and change of each stream."""
         for (kind, stream_id), before in batch.expired.items():
-            kept, (served_field,) = self.tables[kind][stream_id], kind.column_fields
-            last = max(kept, default=()) if kind is Change else ()
-            for key in [key for key, each in kept.items() if getattr(each, served_field) < before]:
+            table, (served_field,) = self.tables[kind][stream_id], kind.column_fields
+            last = max(table, default=()) if kind is Change else ()
+            for key in [
+                key for key, record in table.items() if getattr(record, served_field) < before
+            ]:
                 is_needed = kind is LedgerPart and key[:3] in self.tables[LedgerEntry][stream_id]
                 if key != last and not is_needed:
-                    del kept[key]
+                    del table[key]
         for (stream_id, domain), through in batch.truncated.items():
-            last_seq, kept = (
+            last_seq, table = (
                 self._last_seq(stream_id, domain),
                 self.tables[AppendedMark][stream_id],
             )
-            for seq in [key[2] for key in kept if key[1] == domain]:
+            for seq in [key[2] for key in table if key[1] == domain]:
                 if seq <= through and seq != last_seq:
-                    del kept[stream_id, domain, seq]
+                    del table[stream_id, domain, seq]
 
 
 class MemoryTokens(Tokens):
@@ -202,8 +214,8 @@ class MemoryTokens(Tokens):
         self._records: dict[str, TokenRecord] = {}
 
     def counts(self) -> tuple[int, int]:
-        revoked = sum(each.revoked_at is not None for each in self._records.values())
-        return len(self._records), revoked
+        revoked_count = sum(record.revoked_at is not None for record in self._records.values())
+        return len(self._records), revoked_count
 
     def all(self) -> list[TokenRecord]:
         return sorted(self._records.values(), key=lambda record: (record.created_at, record.id))
@@ -214,10 +226,10 @@ class MemoryTokens(Tokens):
         self._records[record.id] = record
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        found = self._records.get(token_id)
-        if found is None or found.revoked_at is not None:
+        record = self._records.get(token_id)
+        if record is None or record.revoked_at is not None:
             return False
-        self._records[token_id] = replace(found, revoked_at=at_ms)
+        self._records[token_id] = replace(record, revoked_at=at_ms)
         return True
 
     def close(self) -> None:

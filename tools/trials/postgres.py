@@ -36,13 +36,13 @@ UNSYNCED = ("fsync=off", "full_page_writes=off")
 def find_binaries() -> Path | None:
     """Return the directory of `initdb` and `postgres`, or `None`."""
     kinds = {"system": _find_in_system, "wheel": _find_in_wheel}
-    wanted = os.environ.get("TEST_POSTGRES", "system wheel").split()
-    return next((found for kind in wanted if (found := kinds[kind]())), None)
+    wanted_kinds = os.environ.get("TEST_POSTGRES", "system wheel").split()
+    return next((folder for kind in wanted_kinds if (folder := kinds[kind]())), None)
 
 
 def _find_in_system() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
-    return found[-1].parent if found else None
+    paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
+    return paths[-1].parent if paths else None
 
 
 def _find_in_wheel() -> Path | None:
@@ -50,8 +50,8 @@ def _find_in_wheel() -> Path | None:
     spec = find_spec(WHEEL)
     if spec is None or spec.origin is None:
         return None
-    found = sorted(Path(spec.origin).parent.glob("pginstall*/bin/initdb"))
-    return found[-1].parent if found else None
+    paths = sorted(Path(spec.origin).parent.glob("pginstall*/bin/initdb"))
+    return paths[-1].parent if paths else None
 
 
 def _version(initdb: Path) -> float:
@@ -82,8 +82,10 @@ class Server:
         if primary is None:
             self._create_cluster()
         else:
-            copied = ("-D", "data", "-d", primary.url())
-            self._run("pg_basebackup", *copied, "--write-recovery-conf", "--checkpoint=fast")
+            backup_options = ("-D", "data", "-d", primary.url())
+            self._run(
+                "pg_basebackup", *backup_options, "--write-recovery-conf", "--checkpoint=fast"
+            )
         self.start()
 
     def _create_cluster(self) -> None:
@@ -131,10 +133,10 @@ class Server:
                 **self._user,
             )
 
-    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+    def stop(self, stop_signal: signal.Signals = signal.SIGINT) -> None:
         """End the server: SIGINT cuts every connection, SIGQUIT and SIGKILL are crashes."""
         if self._process.poll() is None:
-            self._process.send_signal(how)
+            self._process.send_signal(stop_signal)
         self._process.wait(PATIENCE_S)
 
     def log(self) -> str:
@@ -165,10 +167,10 @@ class Server:
     def use_tls(self, certificate: Path) -> None:
         """Take TLS connections with the `certificate.pem` and `key.pem` of a directory."""
         data = self._directory / "data"
-        for name, copied in (("certificate.pem", "server.crt"), ("key.pem", "server.key")):
-            shutil.copy(certificate / name, data / copied)
-            os.chown(data / copied, data.stat().st_uid, data.stat().st_gid)
-            (data / copied).chmod(0o600)
+        for name, copied_name in (("certificate.pem", "server.crt"), ("key.pem", "server.key")):
+            shutil.copy(certificate / name, data / copied_name)
+            os.chown(data / copied_name, data.stat().st_uid, data.stat().st_gid)
+            (data / copied_name).chmod(0o600)
         self.execute("ALTER SYSTEM SET ssl = on")
         self.execute("SELECT pg_reload_conf()")
         wait_until(lambda: self.execute("SHOW ssl") == [("on",)])

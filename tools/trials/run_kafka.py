@@ -52,12 +52,14 @@ consumer.close()'
 
 def main(arguments: Sequence[str]) -> int:
     """Fetch the jars, run a broker until Ctrl-C, and return the exit status."""
-    given = _parser().parse_args(arguments)
-    out = given.data / "out"
-    return run_until_interrupted("kafka", lambda: _run(given), f"the broker ended; {out} says why")
+    options = _parser().parse_args(arguments)
+    out = options.data / "out"
+    return run_until_interrupted(
+        "kafka", lambda: _run(options), f"the broker ended; {out} says why"
+    )
 
 
-def run_until_interrupted(name: str, run: Callable[[], None], ended: str) -> int:
+def run_until_interrupted(name: str, run: Callable[[], None], ended_text: str) -> int:
     """Run a program of `./run` until Ctrl-C, and return its exit status.
 
     `ended` is the message for another end.
@@ -72,7 +74,7 @@ def run_until_interrupted(name: str, run: Callable[[], None], ended: str) -> int
         say(f"run {name}: {error}")
         return 1
     except AssertionError as error:
-        say(f"run {name}: {ended}\n{error}")
+        say(f"run {name}: {ended_text}\n{error}")
         return 1
     return 0
 
@@ -112,8 +114,8 @@ def _fetch_all(repository: str | None) -> None:
     """Fetch what tests need: Kafka Connect, other clients, and connectors of Spark."""
     from tools.trials import connect_server, debezium, kafka, tables  # noqa: PLC0415 - load Spark
 
-    for each in (kafka, tables, connect_server, debezium):
-        each.install(repository)
+    for module in (kafka, tables, connect_server, debezium):
+        module.install(repository)
 
 
 def topic(text: str) -> tuple[str, int]:
@@ -125,20 +127,20 @@ def topic(text: str) -> tuple[str, int]:
     return name, int(partitions or 1)
 
 
-def _run(given: argparse.Namespace) -> None:
-    if given.fetch:  # also `./run test`
-        _fetch_all(given.repository)
+def _run(options: argparse.Namespace) -> None:
+    if options.fetch:  # also `./run test`
+        _fetch_all(options.repository)
         return
-    fetch(list_jars(JARS), HOME / "broker", repository=given.repository)
-    data, port, topics = given.data, given.port, given.topic
-    made = (SecuredBroker if given.secured else Broker)(data, port=port)
+    fetch(list_jars(JARS), HOME / "broker", repository=options.repository)
+    data, port, topics = options.data, options.port, options.topic
+    new_broker = (SecuredBroker if options.secured else Broker)(data, port=port)
     if listens(port):
         if not (topics and _is_running(data)):
             raise Rejected(f"port {port} is taken, perhaps by another broker: choose one by --port")
-        _create(made, topics)
-        say(f"It runs at {made.address}. {_topics(made)}.")
+        _create(new_broker, topics)
+        say(f"It runs at {new_broker.address}. {_topics(new_broker)}.")
         return
-    with alone(data, "kafka"), made as broker:
+    with alone(data, "kafka"), new_broker as broker:
         _create(broker, topics or ([] if broker.topics() else [FIRST]))
         say(f"Kafka listens at {broker.address} until Ctrl-C; it keeps its data in {data}.")
         if isinstance(broker, SecuredBroker):
@@ -150,17 +152,19 @@ def _run(given: argparse.Namespace) -> None:
 
 
 def _create(broker: Broker, topics: Sequence[tuple[str, int]]) -> None:
-    there = broker.topics()
+    existing_topics = broker.topics()
     for name, partitions in topics:
-        if name not in there:
+        if name not in existing_topics:
             broker.create(name, partitions)
             if partitions == 1:
                 say(f"{name} has 1 partition. For more, use for example --topic NAME:4.")
 
 
 def _topics(broker: Broker) -> str:
-    found = [f"{name} ({pluralize(count, 'partition')})" for name, count in broker.topics().items()]
-    return f"Topics: {', '.join(found)}"
+    topic_texts = [
+        f"{name} ({pluralize(count, 'partition')})" for name, count in broker.topics().items()
+    ]
+    return f"Topics: {', '.join(topic_texts)}"
 
 
 def _say_how(broker: SecuredBroker) -> None:
@@ -168,8 +172,10 @@ def _say_how(broker: SecuredBroker) -> None:
     for name in ("ssl.ca.location", "ssl.certificate.location"):
         shutil.copy(broker.mutual[name], Path(broker.mutual[name]).name)
     for settings in (broker.scram, broker.mutual, broker.bearer):
-        shown = (f"  {k}={Path(v).name if 'location' in k else v}" for k, v in settings.items())
-        say("\n".join(["It also listens for clients with these settings:", *shown]))
+        setting_lines = (
+            f"  {k}={Path(v).name if 'location' in k else v}" for k, v in settings.items()
+        )
+        say("\n".join(["It also listens for clients with these settings:", *setting_lines]))
     say(f"Tokens are at {broker.token_url}, for the same user and password.")
 
 

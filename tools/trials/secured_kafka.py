@@ -53,8 +53,8 @@ class SecuredBroker(Broker):
         self._token_port = port + 3 if port else free_port()
         self.token_url = f"http://127.0.0.1:{self._token_port}/token"
         self._keys = root.resolve() / "keys.json"
-        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"
-        self._words.insert(1, allowed)
+        allowed_urls = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"
+        self._words.insert(1, allowed_urls)
         for name in ("listeners", "advertised.listeners"):
             self._settings[name] = f"{self._settings[name]},SASL_SSL://{at_scram},SSL://{at_mutual}"
         scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -81,8 +81,8 @@ class SecuredBroker(Broker):
         self._keys.write_text(json.dumps(KEYS))
         super().start()
         self._tokens = self._tokens or TokenServer(self._token_port, USER, PASSWORD)
-        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-        user = UserScramCredentialUpsertion(USER, how, PASSWORD.encode())
+        credential_info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        user = UserScramCredentialUpsertion(USER, credential_info, PASSWORD.encode())
         self.change(lambda admin: admin.alter_user_scram_credentials([user]))
 
     def stop(self) -> None:

@@ -55,8 +55,8 @@ class Shop:
                 self.broker.create(self.name_topic(table), 2)
                 self.served.make(self.name_topic(table))
         tables = ",".join(f"public.{table}" for table in TABLES)
-        given = {name.replace("_", "."): value for name, value in settings.items()}
-        worker.set_connector(self.name, self.server, self.database, tables, given)
+        connector_settings = {name.replace("_", "."): value for name, value in settings.items()}
+        worker.set_connector(self.name, self.server, self.database, tables, connector_settings)
 
     @contextmanager
     def observe(self, table: str, *options: str) -> Iterator[Daemon]:

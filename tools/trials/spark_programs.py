@@ -26,12 +26,12 @@ class SparkProgram(Daemon):
     def __init__(
         self,
         program: str | Path,
-        given: dict[str, object],
+        program_input: dict[str, object],
         log: Path,
         words: Sequence[str] = (sys.executable,),
     ) -> None:
         path = program if isinstance(program, Path) else PROGRAMS / f"{program}.py"
-        command = [*words, str(path), json.dumps(given)]
+        command = [*words, str(path), json.dumps(program_input)]
         # Java may still log after the program has printed its last line.
         self._printed = log.with_suffix(".printed")
         super().__init__(command, log, environment(), printed=self._printed)
@@ -74,9 +74,11 @@ class SparkProgram(Daemon):
 
 def environment() -> dict[str, str]:
     """Return a program's environment: this clone and its Python, without Spark's settings."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    inherited_variables = {
+        k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))
+    }
     return {
-        **inherited,
+        **inherited_variables,
         "PYTHONFAULTHANDLER": "1",
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": sys.executable,

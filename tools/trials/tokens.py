@@ -28,8 +28,8 @@ def make_token(user: str, key: bytes = KEY) -> str:
     now = int(time.time())
     claims = {"sub": user, "iat": now, "exp": now + LASTS_S}
     parts = ({"alg": "HS256", "kid": ID}, claims)
-    signed = ".".join(encode_part(json.dumps(part).encode()) for part in parts)
-    return f"{signed}.{encode_part(hmac.digest(key, signed.encode(), 'sha256'))}"
+    signed_part = ".".join(encode_part(json.dumps(part).encode()) for part in parts)
+    return f"{signed_part}.{encode_part(hmac.digest(key, signed_part.encode(), 'sha256'))}"
 
 
 class TokenServer(ThreadingHTTPServer):
@@ -55,8 +55,8 @@ class _Answer(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != self.server.login:
             self.send_error(401)
             return
-        given = {"access_token": make_token(self.server.user), "expires_in": LASTS_S}
-        body = json.dumps(given).encode()
+        token_answer = {"access_token": make_token(self.server.user), "expires_in": LASTS_S}
+        body = json.dumps(token_answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

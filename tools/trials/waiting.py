@@ -18,15 +18,15 @@ def wait_until(holds: Callable[[], object]) -> None:
 def eventually(observe: Callable[[], object], expected: object) -> bool:
     """Wait until `observe()` returns `expected`, or fail with the last value."""
     until = time.monotonic() + PATIENCE_S
-    while (seen := observe()) != expected:
-        assert time.monotonic() < until, f"still {seen}, not {expected}"
+    while (observed_value := observe()) != expected:
+        assert time.monotonic() < until, f"still {observed_value}, not {expected}"
         time.sleep(0.05)
     return True
 
 
 def slowdown() -> float:
     """Return how many times longer a process takes now than on an idle machine."""
-    begun, used = time.monotonic(), time.process_time()
+    begun_s, used = time.monotonic(), time.process_time()
     while time.process_time() < used + 0.05:
         pass
-    return max(1.0, (time.monotonic() - begun) / 0.05)
+    return max(1.0, (time.monotonic() - begun_s) / 0.05)

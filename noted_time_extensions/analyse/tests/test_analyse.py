@@ -41,7 +41,8 @@ def rows(kind: Any = None) -> pa.Table:  # noqa: ANN401 - a type of Arrow
     }
     if kind is not None:
         times = {
-            name: each.cast(pa.timestamp("ms", "UTC")).cast(kind) for name, each in times.items()
+            name: column.cast(pa.timestamp("ms", "UTC")).cast(kind)
+            for name, column in times.items()
         }
     return pa.table({**times, "carrier": ["UA", "UA", "DL", "HA", "DL"]})
 
@@ -53,35 +54,37 @@ def rows(kind: Any = None) -> pa.Table:  # noqa: ANN401 - a type of Arrow
 def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) -> None:  # noqa: ANN401
     """The answer also has the perfect watermark and the late rows by carrier."""
     pq.write_table(rows(kind), "f.parquet")
-    found = analyse(
+    analysis = analyse(
         *("files", "f.parquet", "--time", "departure", "--arrival", "landing"),
         *("--who", "carrier", "--delay", "30m", "--json"),
     ).json
 
-    assert found["least_delay_without_loss_ms"] == 65 * 60_000 + 1
-    assert [(each["delay_ms"], each["lost"]) for each in found["delays"]] == [
+    assert analysis["least_delay_without_loss_ms"] == 65 * 60_000 + 1
+    assert [(delay["delay_ms"], delay["lost"]) for delay in analysis["delays"]] == [
         (30 * 60_000, 1),
         (65 * 60_000 + 1000, 0),
     ]
-    assert found["delays"][0]["wait_median_ms"] == 75 * 60_000
-    assert (found["perfect"]["lost"], found["perfect"]["wait_median_ms"]) == (0, 70 * 60_000)
-    assert found["behind_by_who"] == [["HA", 1, 85 * 60_000.0, 85 * 60_000]]
+    assert analysis["delays"][0]["wait_median_ms"] == 75 * 60_000
+    assert (analysis["perfect"]["lost"], analysis["perfect"]["wait_median_ms"]) == (0, 70 * 60_000)
+    assert analysis["behind_by_who"] == [["HA", 1, 85 * 60_000.0, 85 * 60_000]]
 
 
 @pytest.mark.parametrize("option", ["--time", "--arrival"])
 def test_timestamps_without_zone_are_of_the_given_zone(analyse: Analyse, option: str) -> None:
     """They are refused without one; timestamps with a zone are instants in any zone."""
-    at, sent = (rows(pa.timestamp("us", zone)).column("departure") for zone in (None, "UTC"))
-    pq.write_table(pa.table({"at": at, "sent": sent}), "f.parquet")
+    local_times, sent_times = (
+        rows(pa.timestamp("us", zone)).column("departure") for zone in (None, "UTC")
+    )
+    pq.write_table(pa.table({"at": local_times, "sent": sent_times}), "f.parquet")
     other = "--arrival" if option == "--time" else "--time"
     words = ("files", "f.parquet", option, "at", other, "sent", "--json")
-    refused = analyse(*words)
-    found = analyse(*words, "--zone", "Europe/Berlin", "--ahead", "2h").json
+    refusal = analyse(*words)
+    analysis = analyse(*words, "--zone", "Europe/Berlin", "--ahead", "2h").json
 
     remedy = "timestamps without a zone: pass --zone, for example --zone UTC\n"
-    assert (refused.status, refused.err.partition("has ")[2]) == (1, remedy)
+    assert (refusal.status, refusal.err.partition("has ")[2]) == (1, remedy)
     shift = 3_600_000 if option == "--time" else 0
-    assert found["first_ms"] == TEN + 60_000 * min(MINUTES["departure"]) - shift
+    assert analysis["first_ms"] == TEN + 60_000 * min(MINUTES["departure"]) - shift
 
 
 @pytest.mark.parametrize("column", ["text", "typed", "mixed"])
@@ -90,18 +93,18 @@ def test_clock_changes_are_equal_in_text_and_timestamps(analyse: Analyse, column
     local = [datetime(2026, 3, 29, 2, 30), datetime(2026, 3, 29, 3)]  # noqa: DTZ001 - local
     autumn = datetime(2026, 10, 25, 2)  # noqa: DTZ001 - local
     local += [autumn + timedelta(minutes=n) for n in (0, 58, 59, 0, 30, 60)]
-    text = [each.isoformat() for each in local]
+    text = [time.isoformat() for time in local]
     columns = {"text": text, "typed": local, "mixed": [*text[:-1], "2026-10-25T02:00Z"]}
     pq.write_table(pa.table(columns), "f.parquet")
-    found = analyse(
+    analysis = analyse(
         "files", "f.parquet", "--time", column, "--zone", "Europe/Berlin", "--json"
     ).json
 
     twice = "2 rows lie between 02:00 and 03:00 of 2026-10-25, which Europe/Berlin had twice"
-    assert (found["rows"], found["without_time"]) == (7, 0)
-    assert (found["first_ms"], found["last_ms"]) == (1_774_746_000_000, 1_792_893_600_000)
-    assert found["least_delay_without_loss_ms"] == 0
-    assert found["said"] == [
+    assert (analysis["rows"], analysis["without_time"]) == (7, 0)
+    assert (analysis["first_ms"], analysis["last_ms"]) == (1_774_746_000_000, 1_792_893_600_000)
+    assert analysis["least_delay_without_loss_ms"] == 0
+    assert analysis["said"] == [
         "1 row left out, with times in an hour that Europe/Berlin skipped.",
         f"{twice}: they are of the second hour, as the times step back.",
     ]
@@ -120,11 +123,11 @@ def test_file_of_many_rows_is_read_in_little_memory(
         pq.write_table(pa.table({"at": pa.repeat(TEN, count)}), name, row_group_size=count)
     pa.set_memory_pool(pool)
     try:
-        found = analyse("files", name, "--time", "at", "--records", "7", "--json")
+        result = analyse("files", name, "--time", "at", "--records", "7", "--json")
     finally:
         pa.set_memory_pool(pa.default_memory_pool())
 
-    assert (found.json["rows"], pool.max_memory() < count) == (7, True)
+    assert (result.json["rows"], pool.max_memory() < count) == (7, True)
 
 
 def test_json_lines_have_one_schema(analyse: Analyse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,9 +135,9 @@ def test_json_lines_have_one_schema(analyse: Analyse, monkeypatch: pytest.Monkey
     monkeypatch.setattr(file_rows, "LINES_BYTES", 7)
     lines = ["{}", '{"at": null}', f'{{"at": {TEN}}}', f'{{"at": {TEN}.5, "shop": "lima"}}']
     Path("f.jsonl").write_text("\n\n".join(lines))
-    found = analyse("files", "f.jsonl", "--time", "at", "--partition", "shop", "--json").json
+    analysis = analyse("files", "f.jsonl", "--time", "at", "--partition", "shop", "--json").json
 
-    assert (found["rows"], found["without_time"], found["partitions"]) == (2, 2, 2)
+    assert (analysis["rows"], analysis["without_time"], analysis["partitions"]) == (2, 2, 2)
 
 
 def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
@@ -144,6 +147,8 @@ def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
     analyse(*words, "a.svg", "--arrival", "landing")
     analyse(*words, "b.svg")
 
-    measured, assumed = ((tmp_path / name).read_text() for name in ("a.svg", "b.svg"))
-    assert "median time from the end of a window to its result" in measured
-    assert ("perfect" in measured, "perfect" in assumed) == (True, False)
+    measured_picture, assumed_picture = (
+        (tmp_path / name).read_text() for name in ("a.svg", "b.svg")
+    )
+    assert "median time from the end of a window to its result" in measured_picture
+    assert ("perfect" in measured_picture, "perfect" in assumed_picture) == (True, False)

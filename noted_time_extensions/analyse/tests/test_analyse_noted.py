@@ -46,8 +46,8 @@ class Producers:
 
     def note(self, minute: int, *writers: str) -> None:
         """Have writers note a time, with the ends of all partitions."""
-        at = {"time": TEN + minute * MINUTE_MS, "position": wire(self._ends)}
-        self._post(*({"writer": writer, **at} for writer in writers))
+        time_and_position = {"time": TEN + minute * MINUTE_MS, "position": wire(self._ends)}
+        self._post(*({"writer": writer, **time_and_position} for writer in writers))
 
 
 @pytest.fixture
@@ -70,17 +70,21 @@ def test_broken_promises_are_found(producers: Producers, broker: Broker, run: Co
     words = ["analyse", "kafka", broker.address, producers.name, "--stream", producers.name]
     words += ["--who", "key"]
     by_key = run(*words, "--json")
-    failed = run(*words, "--fail-if-broken")
+    result = run(*words, "--fail-if-broken")
 
-    at = [TEN + minute * MINUTE_MS for minute in (30, 179, 100)]
-    lost = [[LIAR, "broken", 3, *at[:2]], [LATECOMER, "not_joined", 1, at[2], at[2]]]
-    noted = by_key.json["noted"]
-    assert (by_key.status, noted["lost"], noted["not_judged"]) == (0, lost, 0)
-    assert noted["figures"]["lost"] == 4
-    assert failed.status == 1
-    assert failed.err.endswith(f"their writer had noted: {LIAR} (3 rows)\n")
-    assert failed.table[-1][:2] == [LATECOMER, "1"]
-    assert failed.table[-1][2:] == ["2013-01-01T11:40:00Z"] * 2 + ["late by contract: not joined"]
+    times = [TEN + minute * MINUTE_MS for minute in (30, 179, 100)]
+    lost_rows = [[LIAR, "broken", 3, *times[:2]], [LATECOMER, "not_joined", 1, times[2], times[2]]]
+    noted_analysis = by_key.json["noted"]
+    assert (by_key.status, noted_analysis["lost"], noted_analysis["not_judged"]) == (
+        0,
+        lost_rows,
+        0,
+    )
+    assert noted_analysis["figures"]["lost"] == 4
+    assert result.status == 1
+    assert result.err.endswith(f"their writer had noted: {LIAR} (3 rows)\n")
+    assert result.table[-1][:2] == [LATECOMER, "1"]
+    assert result.table[-1][2:] == ["2013-01-01T11:40:00Z"] * 2 + ["late by contract: not joined"]
 
 
 @pytest.mark.acceptance
@@ -88,9 +92,9 @@ def test_deleted_records_are_reported(producers: Producers, broker: Broker, run:
     """Records deleted by retention may have been late."""
     producers.write(LIAR, 5, 6)
     broker.truncate(producers.name, {0: 1})
-    done = run("analyse", "kafka", broker.address, producers.name)
+    result = run("analyse", "kafka", broker.address, producers.name)
 
-    assert "Records that were deleted from 1 partition are not judged.\n" in done.err
+    assert "Records that were deleted from 1 partition are not judged.\n" in result.err
 
 
 @pytest.mark.acceptance
@@ -101,9 +105,9 @@ def test_foreign_stream_is_refused(producers: Producers, broker: Broker, run: Co
     other = f"{producers.name}-2"
     broker.create(other)
     broker.send(other, [(0, "{}", TEN)])
-    done = run("analyse", "kafka", broker.address, other, "--stream", producers.name)
+    result = run("analyse", "kafka", broker.address, other, "--stream", producers.name)
 
-    assert (done.status, "its positions are of log" in done.err) == (1, True)
+    assert (result.status, "its positions are of log" in result.err) == (1, True)
 
 
 def test_rows_of_a_forgotten_writer_stay_its_own(
@@ -125,10 +129,10 @@ def test_rows_of_a_forgotten_writer_stay_its_own(
     note("next", 40, position={"0": 3})
     write(tmp_path, "flights", 0, *(TEN + minute * MINUTE_MS for minute in (5, 10, 35, 36)))
     words = ("analyse", "log", str(tmp_path), "flights", "--time", "at", "--stream", name)
-    found = run(*words, "--fail-if-broken", "--json")
-    lost = [[each[0], each[1], each[2]] for each in found.json["noted"]["lost"]]
+    result = run(*words, "--fail-if-broken", "--json")
+    lost_rows = [[row[0], row[1], row[2]] for row in result.json["noted"]["lost"]]
 
-    assert (found.status, lost) == (1, [["next", "broken", 1], ["segment 0", "not known", 1]])
+    assert (result.status, lost_rows) == (1, [["next", "broken", 1], ["segment 0", "not known", 1]])
 
 
 def test_waits_end_with_the_closing_mark(tmp_path: Path, served: Served, run: Commands) -> None:
@@ -139,10 +143,10 @@ def test_waits_end_with_the_closing_mark(tmp_path: Path, served: Served, run: Co
         time = TEN + minute * MINUTE_MS
         served.post(name, {"writer": "a", "time": time, "position": {"0": end}})
     now = int(datetime.now(UTC).timestamp() * 1000)
-    written = served.all_marks(name)[1]["written_at"]
+    written_at = served.all_marks(name)[1]["written_at"]
     write(tmp_path, "flights", 1, now)
     words = ("analyse", "log", str(tmp_path), "flights", "--time", "at", "--stream", name)
-    found = run(*words, "--arrival", "at", "--json").json["noted"]["figures"]
+    figures = run(*words, "--arrival", "at", "--json").json["noted"]["figures"]
 
-    assert found["wait_longest_ms"] == written - (TEN + 60 * MINUTE_MS)
-    assert (found["still_open"], found["lost"]) == (2, 0)
+    assert figures["wait_longest_ms"] == written_at - (TEN + 60 * MINUTE_MS)
+    assert (figures["still_open"], figures["lost"]) == (2, 0)

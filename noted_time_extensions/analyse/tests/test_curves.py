@@ -47,45 +47,45 @@ def logs(draw: st.DrawFn) -> Log:
 def watermarks(log: Log, delay: int, *, by_partition: bool) -> list[float]:
     """Return the watermark after each row, as Spark or Flink has it."""
     largest: dict[int, int] = {}
-    found = []
+    watermarks_found = []
     for time, partition in zip(log.times, log.partitions, strict=True):
-        of = partition if by_partition else 0
-        largest[of] = max(time, largest.get(of, time))
+        key = partition if by_partition else 0
+        largest[key] = max(time, largest.get(key, time))
         has_all = not by_partition or largest.keys() == set(log.partitions)
-        found.append(min(largest.values()) - delay if has_all else -np.inf)
-    return found
+        watermarks_found.append(min(largest.values()) - delay if has_all else -np.inf)
+    return watermarks_found
 
 
 def replay_watermark(log: Log, after: list[float]) -> tuple[int, list[int], int]:
     """Return rows lost, waits, and windows still open under a watermark."""
-    lost, watermark = 0, -np.inf
+    lost_count, watermark = 0, -np.inf
     open_: set[int] = set()
-    counted: set[int] = set()
+    counted_ends: set[int] = set()
     waits = []
-    for arrival, time, moved in zip(log.arrivals, log.times, after, strict=True):
+    for arrival, time, new_watermark in zip(log.arrivals, log.times, after, strict=True):
         end = log.end(time)
         if end <= watermark:
-            lost += 1
-        elif end not in counted:
-            counted.add(end)
+            lost_count += 1
+        elif end not in counted_ends:
+            counted_ends.add(end)
             open_.add(end)
-        watermark = max(watermark, moved)
-        closed = {each for each in open_ if each <= watermark}
-        waits += [arrival - each for each in closed]
-        open_ -= closed
-    return lost, sorted(waits), len(open_)
+        watermark = max(watermark, new_watermark)
+        closed_ends = {end for end in open_ if end <= watermark}
+        waits += [arrival - end for end in closed_ends]
+        open_ -= closed_ends
+    return lost_count, sorted(waits), len(open_)
 
 
 @settings(max_examples=MANY)
 @given(logs(), st.integers(0, 100))
 def test_delay_costs_equal_a_scan_of_the_rows(log: Log, delay: int) -> None:
     """Lost rows, waits and open windows, by Spark's rule and by Flink's."""
-    found = log.analysis
+    analysis = log.analysis
 
-    for curve, by_partition in ((found.spark, False), (found.flink, True)):
+    for curve, by_partition in ((analysis.spark, False), (analysis.flink, True)):
         waits = curve.measure_waits(delay)
-        shown = curve.count_lost(delay), waits.ms.tolist(), waits.still_open
-        assert shown == replay_watermark(log, watermarks(log, delay, by_partition=by_partition))
+        costs = curve.count_lost(delay), waits.ms.tolist(), waits.still_open
+        assert costs == replay_watermark(log, watermarks(log, delay, by_partition=by_partition))
 
 
 @settings(max_examples=MANY // 4)
@@ -93,8 +93,8 @@ def test_delay_costs_equal_a_scan_of_the_rows(log: Log, delay: int) -> None:
 def test_least_delay_loses_no_row(log: Log) -> None:
     """One ms less loses a row, and a longer delay never loses more."""
     for curve in (log.analysis.spark, log.analysis.flink):
-        least = curve.least_delay_ms()
-        losses = [curve.count_lost(delay) for delay in range(least + 1)]
+        least_delay = curve.least_delay_ms()
+        losses = [curve.count_lost(delay) for delay in range(least_delay + 1)]
         assert losses == sorted(losses, reverse=True)
         assert losses[-1] == 0 < [1, *losses][-2]
 
@@ -120,7 +120,7 @@ def test_perfect_watermark_is_the_highest_that_loses_no_row(log: Log) -> None:
     _, waits, still_open = replay_watermark(log, [watermark - beyond for watermark in after])
 
     perfect = log.analysis.perfect
-    assert perfect.ms.tolist() == sorted(max(0, each) for each in waits)
+    assert perfect.ms.tolist() == sorted(max(0, wait) for wait in waits)
     assert perfect.still_open == still_open
 
 
@@ -132,9 +132,9 @@ def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
     mixed.shuffle(rows)
     arrivals, times, partitions = zip(*rows, strict=True)
 
-    found, expected = analyse(arrivals, times, partitions, log.window), apart.analysis
-    assert found.flink.needed.tolist() == expected.flink.needed.tolist()
-    assert found.find_behind(partitions) == expected.find_behind(apart.partitions)
+    analysis, expected = analyse(arrivals, times, partitions, log.window), apart.analysis
+    assert analysis.flink.needed.tolist() == expected.flink.needed.tolist()
+    assert analysis.find_behind(partitions) == expected.find_behind(apart.partitions)
 
 
 @given(logs())
@@ -146,10 +146,10 @@ def test_lateness_is_counted_by_partition(log: Log) -> None:
         if time < largest:
             late.setdefault(str(partition), []).append(largest - time)
 
-    found = log.analysis.find_behind(log.partitions)
+    partitions_behind = log.analysis.find_behind(log.partitions)
     expected = {name: (len(ms), median(ms), max(ms)) for name, ms in late.items()}
-    assert {each.name: each[1:] for each in found} == expected
-    assert [each.worst_ms for each in found] == sorted(
+    assert {partition.name: partition[1:] for partition in partitions_behind} == expected
+    assert [partition.worst_ms for partition in partitions_behind] == sorted(
         (max(m) for m in late.values()), reverse=True
     )
 
@@ -158,37 +158,40 @@ def test_lateness_is_counted_by_partition(log: Log) -> None:
 @given(logs(), st.integers(0, 40))
 def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -> None:
     """A row is ahead of its arrival. If most rows are, none is ignored."""
-    found = [
-        n for n, (arrival, at) in enumerate(zip(*log[:2], strict=True)) if at - arrival > ahead
+    rows_ahead = [
+        n for n, (arrival, time) in enumerate(zip(*log[:2], strict=True)) if time - arrival > ahead
     ]
-    expected = found if 2 * len(found) <= len(log.times) else []
+    expected = rows_ahead if 2 * len(rows_ahead) <= len(log.times) else []
     left_out = find_rows_ahead(log.arrivals, log.times, ahead)
     came, times, partitions = (
-        np.delete(each, left_out) for each in (log.arrivals, log.times, log.partitions)
+        np.delete(column, left_out) for column in (log.arrivals, log.times, log.partitions)
     )
-    others = analyse(came, times, partitions, log.window)
+    other_analysis = analyse(came, times, partitions, log.window)
 
-    needed, largest = [0], -(10**6)
+    needed_delays, largest = [0], -(10**6)
     for n, time in enumerate(log.times):
         if n not in expected:
-            needed.append(max(0, largest - log.end(time) + 1))
+            needed_delays.append(max(0, largest - log.end(time) + 1))
             largest = max(largest, time)
-    assert (left_out.tolist(), others.spark.least_delay_ms()) == (expected, max(needed))
+    assert (left_out.tolist(), other_analysis.spark.least_delay_ms()) == (
+        expected,
+        max(needed_delays),
+    )
 
 
 @settings(max_examples=MANY // 4)
 @given(logs())
 def test_least_delay_names_the_row_that_set_the_time(log: Log) -> None:
     """It is the first row with the time that the row with the greatest need is behind."""
-    owed, least, setter = None, 0, 0
+    owed, least_delay, setter = None, 0, 0
     for n, time in enumerate(log.times):
         need = log.times[setter] - log.end(time) + 1
-        if n and need > least:
-            least, owed = need, setter
+        if n and need > least_delay:
+            least_delay, owed = need, setter
         if time > log.times[setter]:
             setter = n
 
-    assert (log.analysis.owed_to, log.analysis.spark.least_delay_ms()) == (owed, least)
+    assert (log.analysis.owed_to, log.analysis.spark.least_delay_ms()) == (owed, least_delay)
 
 
 def test_open_windows_leave_no_p99() -> None:

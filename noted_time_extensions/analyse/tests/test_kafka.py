@@ -23,10 +23,10 @@ def test_new_records_are_analysed_by_the_local_clock(flights: Flights) -> None:
     sender = threading.Thread(target=go_on)
     sender.start()
     words = ["analyse", "kafka", flights.broker.address, flights.topic, "--live", "2s", "--json"]
-    found = Commands("http://127.0.0.1:9")(*words).json
+    analysis = Commands("http://127.0.0.1:9")(*words).json
     ends.set()
     sender.join()
 
-    assert found["rows"] > 0
-    assert (found["partitions"], found["assumed"]) == (1, None)
-    assert "by its clock" in found["said"][0]
+    assert analysis["rows"] > 0
+    assert (analysis["partitions"], analysis["assumed"]) == (1, None)
+    assert "by its clock" in analysis["said"][0]

@@ -45,7 +45,7 @@ class Stream(NamedTuple):
 
     def writer(self, row: Row) -> str:
         """Return whose a row is: by its name if any is a writer's, else by its place."""
-        if any(each.name in self.words for each in self.rows):
+        if any(row.name in self.words for row in self.rows):
             return row.name if row.name in self.words else ""
         owner, first = OWNERS.get(row.segment, ("", 0))
         return owner if row.offset >= first else ""
@@ -63,8 +63,8 @@ class Stream(NamedTuple):
         word, marks = self.words.get(self.writer(row)), self.list_passed_marks(row)
         if word is None:
             return "not known"
-        promised = [(mark, spell) for mark in marks for spell in word.spells]
-        if any(mark.seq >= spell.from_seq and row.time < spell.end for mark, spell in promised):
+        promises = [(mark, spell) for mark in marks for spell in word.spells]
+        if any(mark.seq >= spell.from_seq and row.time < spell.end for mark, spell in promises):
             return "broken"
         seq = marks[-1].seq
         away = [(first, why) for first, last, why in word.away if first <= seq <= last]
@@ -76,14 +76,14 @@ class Stream(NamedTuple):
 @st.composite
 def streams(draw: st.DrawFn) -> Stream:
     """Draw marks with gaps, segments that begin late, ties, and writers that join late or leave."""
-    first, lower, written = draw(st.sampled_from((1, 4))), draw(st.integers(-20, 20)), 0
+    first, lower, written_at = draw(st.sampled_from((1, 4))), draw(st.integers(-20, 20)), 0
     cut: dict[int, int] = {}
     marks = []
     for seq in range(first, first + draw(st.integers(1, 8))):
-        lower, written = lower + draw(st.integers(1, 9)), written + draw(st.integers(0, 5))
+        lower, written_at = lower + draw(st.integers(1, 9)), written_at + draw(st.integers(0, 5))
         for segment in draw(st.sets(st.integers(0, 2))):
             cut[segment] = cut.get(segment, 0) + draw(st.integers(0, 4))
-        marks.append(Mark(seq, lower, 0, StreamCut(cut), written))
+        marks.append(Mark(seq, lower, 0, StreamCut(cut), written_at))
     names = (*draw(st.sampled_from((WRITERS, ()))), "x", "y")
     row = st.builds(
         Row,
@@ -97,8 +97,16 @@ def streams(draw: st.DrawFn) -> Stream:
     periods = st.lists(st.tuples(seqs, st.integers(-30, lower + 9) | st.none()), max_size=2)
     word = st.builds(
         WriterPromise,
-        periods.map(lambda each: [Spell(*period) for period in sorted(each, key=itemgetter(0))]),
-        spans.map(lambda each: [(least, most, "timed_out") for least, most in each]),
+        periods.map(
+            lambda periods_drawn: [
+                Spell(*period) for period in sorted(periods_drawn, key=itemgetter(0))
+            ]
+        ),
+        spans.map(
+            lambda spans_drawn: [
+                (min_time, max_time, "timed_out") for min_time, max_time in spans_drawn
+            ]
+        ),
     )
     words = {writer: draw(word) for writer in WRITERS}
     rows = draw(st.lists(row, min_size=1, max_size=20))
@@ -109,20 +117,20 @@ def streams(draw: st.DrawFn) -> Stream:
 @given(streams())
 def test_lost_rows_equal_a_scan_of_rows_and_marks(stream: Stream) -> None:
     """Each has a verdict: a broken promise, a reason for lateness, or not known."""
-    found = stream.judgement
-    lost = [n for n, row in enumerate(stream.rows) if stream.list_passed_marks(row)]
+    judgement = stream.judgement
+    lost_rows = [n for n, row in enumerate(stream.rows) if stream.list_passed_marks(row)]
 
-    assert found.lost.tolist() == lost
-    assert found.verdicts.tolist() == [stream.verdict(stream.rows[n]) for n in lost]
+    assert judgement.lost.tolist() == lost_rows
+    assert judgement.verdicts.tolist() == [stream.verdict(stream.rows[n]) for n in lost_rows]
 
 
 @given(streams())
 def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
     """If the first kept mark is the stream's first, no earlier mark can have lost rows."""
     first = stream.marks[0]
-    below = [row for row in stream.rows if row.offset < first.cut.offsets.get(row.segment, 0)]
+    rows_below = [row for row in stream.rows if row.offset < first.cut.offsets.get(row.segment, 0)]
 
-    assert stream.judgement.not_judged == (len(below) if first.seq > 1 else 0)
+    assert stream.judgement.not_judged == (len(rows_below) if first.seq > 1 else 0)
 
 
 @given(streams())
@@ -141,23 +149,23 @@ def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None
             waits.append(closing[0].written_at - end)
         still_open += not closing
 
-    found = stream.judgement.waits
-    assert (found.ms.tolist(), found.still_open) == (sorted(waits), still_open)
+    waits_found = stream.judgement.waits
+    assert (waits_found.ms.tolist(), waits_found.still_open) == (sorted(waits), still_open)
 
 
 @given(streams())
 def test_lost_rows_are_listed_by_writer_and_verdict(stream: Stream) -> None:
     """Broken promises come first; each lost row is counted in one line."""
-    found = stream.judgement
-    told = found.rows(np.array([row.time for row in stream.rows]))
+    judgement = stream.judgement
+    listed_rows = judgement.rows(np.array([row.time for row in stream.rows]))
 
     groups: dict[tuple[str, str], list[int]] = {}
-    for n, verdict in zip(found.lost, found.verdicts, strict=True):
+    for n, verdict in zip(judgement.lost, judgement.verdicts, strict=True):
         row = stream.rows[n]
         groups.setdefault((stream.writer(row) or row.name, verdict), []).append(row.time)
-    assert {(each.name, each.verdict): each[2:] for each in told} == {
+    assert {(row.name, row.verdict): row[2:] for row in listed_rows} == {
         key: (len(rows), min(rows), max(rows)) for key, rows in groups.items()
     }
-    assert [each.verdict != "broken" for each in told] == sorted(
-        each.verdict != "broken" for each in told
+    assert [row.verdict != "broken" for row in listed_rows] == sorted(
+        row.verdict != "broken" for row in listed_rows
     )

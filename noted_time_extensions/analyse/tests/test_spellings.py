@@ -49,33 +49,39 @@ class Spelling:
     """A row of the page: its values, its options, and the time in ms, or `None` if left out."""
 
     def __init__(self, written: str, options: str, read: str) -> None:
-        typed = [each for name, each in TYPED.items() if written.startswith(name)]
-        self.kind = typed[0][1] if typed else None
-        self.values = [each for each, _ in typed] or [
-            json.loads(each) for each in re.findall(r"`([^`]+)`", written)
+        typed_values = [value for name, value in TYPED.items() if written.startswith(name)]
+        self.kind = typed_values[0][1] if typed_values else None
+        self.values = [value for value, _ in typed_values] or [
+            json.loads(text) for text in re.findall(r"`([^`]+)`", written)
         ]
         self.field = "at.$date" if "$date" in written else "at"
         self.options = words = shlex.split("".join(re.findall(r"`(--[^`]+)`", options)))
-        given = dict(zip(words[::2], words[1::2], strict=True))
-        zone = parse_zone(given["--zone"]) if "--zone" in given else None
-        unit = cast("Unit | None", given.get("--unit"))
-        self.form = TimeForm(unit, zone, given.get("--format"))
+        options_by_name = dict(zip(words[::2], words[1::2], strict=True))
+        zone = parse_zone(options_by_name["--zone"]) if "--zone" in options_by_name else None
+        unit = cast("Unit | None", options_by_name.get("--unit"))
+        self.form = TimeForm(unit, zone, options_by_name.get("--format"))
         self.time = None if read in {"left out", "no time"} else parse_time(read)
 
 
 def make_message(value: object) -> Message:
     """Return a record, as far as a time is read from it."""
-    encoded = json.dumps({"at": value}, default=str).encode()
-    return cast("Message", SimpleNamespace(value=lambda: encoded))
+    encoded_value = json.dumps({"at": value}, default=str).encode()
+    return cast("Message", SimpleNamespace(value=lambda: encoded_value))
 
 
-def read_record(value: object, spelling: Spelling, form: TimeForm, others: Sequence[object]) -> Any:  # noqa: ANN401 - as read
+def read_record(
+    value: object, spelling: Spelling, form: TimeForm, other_values: Sequence[object]
+) -> Any:  # noqa: ANN401 - as read
     """Return the time of a record, among others, after its form is judged."""
     if spelling.kind is not None:
         getter = make_time_getter(lambda _: cast("Any", value), form.judge("at", [value], NOON_MS))
         return getter(make_message(None))
     values_of = make_values_getter(spelling.field)
-    first = [each for item in (value, *others) for each in values_of(make_message(item))]
+    first = [
+        parsed_value
+        for item in (value, *other_values)
+        for parsed_value in values_of(make_message(item))
+    ]
     return make_time_getter(spelling.field, form.judge("at", first, NOON_MS))(make_message(value))
 
 
@@ -93,14 +99,14 @@ def test_the_page_has_28_spellings() -> None:
 @pytest.mark.parametrize("spelling", SPELLED)
 def test_a_topic_has_times_of_each_spelling(spelling: Spelling) -> None:
     for value in spelling.values:
-        others = [] if spelling.time is not None else list_others(value)
-        found = None
+        other_values = [] if spelling.time is not None else list_others(value)
+        record = None
         with suppress(NoSuchTime):
-            found = read_record(value, spelling, spelling.form, others)
-        assert found == spelling.time
+            record = read_record(value, spelling, spelling.form, other_values)
+        assert record == spelling.time
         if spelling.options and spelling.time is not None:
             with pytest.raises(Rejected, match=spelling.options[0]):
-                read_record(value, spelling, TimeForm(), others)
+                read_record(value, spelling, TimeForm(), other_values)
 
 
 @pytest.mark.parametrize("spelling", SPELLED)
@@ -110,21 +116,21 @@ def test_files_have_times_of_each_spelling(
     monkeypatch.chdir(tmp_path)
     analyse = Commands("http://127.0.0.1:9")
     for value in spelling.values:
-        others = [] if spelling.time is not None else list_others(value)
+        other_values = [] if spelling.time is not None else list_others(value)
         name = "f.jsonl" if spelling.kind is None else "f.parquet"
-        column = [*others, value["$date"] if isinstance(value, dict) else value]
+        column = [*other_values, value["$date"] if isinstance(value, dict) else value]
         if spelling.kind is not None:
             pq.write_table(pa.table({"at": pa.array(column, spelling.kind)}), name)
         else:
-            Path(name).write_text("".join(json.dumps({"at": each}) + "\n" for each in column))
+            Path(name).write_text("".join(json.dumps({"at": value}) + "\n" for value in column))
         words = ("analyse", "files", name, "--time", "at", "--json")
-        found = analyse(*words, *spelling.options).json
+        analysis = analyse(*words, *spelling.options).json
         expected = spelling.time or NOON_MS
-        assert (found["first_ms"], found["last_ms"]) == (expected, expected)
-        assert found["rows"] == (len(others) or 1)
+        assert (analysis["first_ms"], analysis["last_ms"]) == (expected, expected)
+        assert analysis["rows"] == (len(other_values) or 1)
         if spelling.options and spelling.time is not None:
-            refused = analyse(*words)
-            assert (refused.status, spelling.options[0] in refused.err) == (1, True)
+            refusal = analyse(*words)
+            assert (refusal.status, spelling.options[0] in refusal.err) == (1, True)
 
 
 FORMATS = {"digits": "%Y%m%d%H%M%S", "log": "%d/%b/%Y:%H:%M:%S %z"}
@@ -184,33 +190,35 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
 ) -> None:
     """Several producers write to one partition, and one may use another unit."""
     wrong, zone, kind, unit = column["wrong"], column["zone"], column["kind"], column["unit"]
-    by = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
+    producers = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
     begin, right = HALF_DAYS[zone], [(0, seconds) for _, seconds in rows]
-    mixed = [each for pair in zip(right, rows, strict=True) for each in pair]
-    written, model = zip(*(by[n].write(begin + at * 1000) for n, at in mixed), strict=True)
+    mixed_rows = [row for pair in zip(right, rows, strict=True) for row in pair]
+    written_values, model = zip(
+        *(producers[n].write(begin + second * 1000) for n, second in mixed_rows), strict=True
+    )
     readable = [time for time in model if time is not None]
     root = tmp_path_factory.mktemp("log")
     segment_directory(root, "s", 0).mkdir(parents=True)
     path = segment_directory(root, "s", 0) / file_name("s", 0, 0)
-    pq.write_table(pa.table({"at": list(written)}), path)
-    look = LogTimes(root, "s", "at", form=by[0].form)
-    seen = look()
-    form = by[0].form.judge("at", written, NOON_MS)
+    pq.write_table(pa.table({"at": list(written_values)}), path)
+    look = LogTimes(root, "s", "at", form=producers[0].form)
+    look_result = look()
+    form = producers[0].form.judge("at", written_values, NOON_MS)
     get_time, records = make_time_getter("at", form), list[int | None]()
-    for value in written:
+    for value in written_values:
         try:
             records.append(cast("int", get_time(make_message(value))))
         except NoSuchTime:
             records.append(None)
     columns = FileColumns(time="at")
-    judged = file_rows.read_files(str(path), columns, by[0].form, None, 100, None)
-    kept = judged.remove_impossible(by[0].form)
+    file_rows_read = file_rows.read_files(str(path), columns, producers[0].form, None, 100, None)
+    kept_rows = file_rows_read.remove_impossible(producers[0].form)
 
-    assert (seen.newest, look.unusable) == ({0: max(readable)}, len(model) - len(readable))
+    assert (look_result.newest, look.unusable) == ({0: max(readable)}, len(model) - len(readable))
     assert records == list(model)
-    assert kept.times.tolist() == readable
-    assert len(kept.said) == bool(len(readable) < len(model))
-    second = judged.times if judged.second is None else judged.second
-    gaps = (second - judged.times)[second != judged.times]
+    assert kept_rows.times.tolist() == readable
+    assert len(kept_rows.said) == bool(len(readable) < len(model))
+    second = file_rows_read.times if file_rows_read.second is None else file_rows_read.second
+    gaps = (second - file_rows_read.times)[second != file_rows_read.times]
     assert len(gaps) == sum(isinstance(time, FirstPass) for time in records)
     assert {int(gap) for gap in gaps} <= {HOUR_MS // 2, HOUR_MS}

@@ -48,8 +48,8 @@ def test_producers_of_a_partition_are_told_apart(partitions: int) -> None:
     columns = np.array(sorted(rows)).T
     _, producers, times, timestamps, expected = columns
 
-    found = find_event_timestamps(times, timestamps, producers % partitions, producers)
-    assert found.tolist() == expected.astype(bool).tolist()
+    are_event_times = find_event_timestamps(times, timestamps, producers % partitions, producers)
+    assert are_event_times.tolist() == expected.astype(bool).tolist()
 
 
 def test_producers_with_few_rows_are_judged_together() -> None:
@@ -58,9 +58,9 @@ def test_producers_with_few_rows_are_judged_together() -> None:
     arrivals, keys = np.array(draw_arrivals()), np.arange(ROWS)
     arrivals[5] = times[5]
 
-    same = np.zeros(ROWS, np.int64)
-    assert not find_event_timestamps(times, arrivals, same, keys).any()
-    assert find_event_timestamps(times, times + HOUR_MS, same, keys).all()
+    same_keys = np.zeros(ROWS, np.int64)
+    assert not find_event_timestamps(times, arrivals, same_keys, keys).any()
+    assert find_event_timestamps(times, times + HOUR_MS, same_keys, keys).all()
 
 
 def test_rows_without_an_arrival_came_after_those_before_them() -> None:

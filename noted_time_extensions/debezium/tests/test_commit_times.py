@@ -16,9 +16,9 @@ def make_times(*connectors: str, topic: str = "sales.orders", **options: Any) ->
     return CommitTimes(topic, connectors or ("shop",), **options)
 
 
-def make_offset(at: int, lsn: int, **more: object) -> dict[str, object]:
+def make_offset(time: int, lsn: int, **more: object) -> dict[str, object]:
     """Return an offset of PostgreSQL whose commit was at a time in ms."""
-    return {"ts_usec": at * 1000 + 999, "lsn_commit": lsn, **more}
+    return {"ts_usec": time * 1000 + 999, "lsn_commit": lsn, **more}
 
 
 def take(
@@ -27,10 +27,10 @@ def take(
     *,
     connector: str = "shop",
     server: str = "sales",
-    at: int = NOW,
+    now: int = NOW,
 ) -> None:
     value = None if content is None else json.dumps(content).encode()
-    times.take(json.dumps([connector, {"server": server}]).encode(), value, at)
+    times.take(json.dumps([connector, {"server": server}]).encode(), value, now)
 
 
 def take_all(times: CommitTimes, *contents: dict[str, object] | None) -> None:
@@ -190,12 +190,12 @@ def test_offsets_that_are_not_read_to_their_end_prove_nothing() -> None:
 def test_a_deleted_offset_holds_until_its_snapshot_is_over() -> None:
     times = make_times()
     take_all(times, make_offset(NOW - 9000, 1), make_offset(NOW - 8000, 2), None)
-    deleted = read_reason(times)
+    reason = read_reason(times)
     take(times, make_offset(NOW - 7000, 2, snapshot=True))
     take(times, make_offset(NOW - 6000, 2))
     take(times, make_offset(NOW - 5000, 3))
 
-    assert deleted == "the offset of connector 'shop' was deleted"
+    assert reason == "the offset of connector 'shop' was deleted"
     assert times.judge(NOW) == Claim(NOW - 6000)
 
 
@@ -280,7 +280,7 @@ def test_time_that_does_not_rise_is_warned_of_once() -> None:
     times = make_times()
     take_all(times, make_offset(NOW - 3000, 1), make_offset(NOW - 2000, 2))
     for seconds in (30, 59, 60, 90):
-        take(times, make_offset(NOW - 2000, 2), at=NOW + seconds * SECOND)
+        take(times, make_offset(NOW - 2000, 2), now=NOW + seconds * SECOND)
         claim = times.judge(NOW + seconds * SECOND)
         assert isinstance(claim, Claim)
         assert (claim.stall is None) == (seconds < 60)

@@ -104,8 +104,8 @@ def test_prepared_transactions_are_read_after_the_activity(database: tuple[Serve
 
 def test_query_fails_if_a_session_hides_its_activity(database: tuple[Server, str]) -> None:
     _, url = database
-    with psycopg.connect(url, options="-c track_activities=off") as hidden:
-        hidden.execute("SELECT 1")
+    with psycopg.connect(url, options="-c track_activities=off") as hidden_session:
+        hidden_session.execute("SELECT 1")
         with pytest.raises(psycopg.errors.InvalidTextRepresentation, match="track_activities"):
             ask(database)
 

@@ -20,10 +20,10 @@ def make_times(*, delay_ms: int = 0) -> StartTimes:
     return times
 
 
-def commit(times: StartTimes, lsn: int, *, at: int = NOW, **more: object) -> None:
+def commit(times: StartTimes, lsn: int, *, now: int = NOW, **more: object) -> None:
     """Commit an offset whose last commit is at a place of the log."""
-    offset = {"ts_usec": at * 1000, "lsn_commit": lsn, "lsn": lsn + 9, "lsn_proc": lsn + 9, **more}
-    times.take(KEY, json.dumps(offset).encode(), at)
+    offset = {"ts_usec": now * 1000, "lsn_commit": lsn, "lsn": lsn + 9, "lsn_proc": lsn + 9, **more}
+    times.take(KEY, json.dumps(offset).encode(), now)
     times.reach_offsets()
 
 
@@ -34,8 +34,8 @@ def make_heartbeat(lsn: int, start: int, pid: int | None = None) -> bytes:
     return json.dumps({"op": "m", "source": {"lsn": lsn}, "message": message}).encode()
 
 
-def beat(times: StartTimes, lsn: int, ago: int, pid: int | None = None, *, at: int = NOW) -> None:
-    times.take_heartbeat("sales", make_heartbeat(lsn, NOW - ago, pid), at)
+def beat(times: StartTimes, lsn: int, ago: int, pid: int | None = None, *, now: int = NOW) -> None:
+    times.take_heartbeat("sales", make_heartbeat(lsn, NOW - ago, pid), now)
     times.reach_offsets()
 
 
@@ -63,9 +63,9 @@ def test_an_old_transaction_is_named() -> None:
     times = make_times()
     beat(times, lsn=2, ago=5000, pid=42)
     for seconds in (0, 30, 61):
-        at = NOW + seconds * 1000
-        beat(times, lsn=3, ago=5000, pid=42, at=at)
-        commit(times, 5, at=at)
+        now = NOW + seconds * 1000
+        beat(times, lsn=3, ago=5000, pid=42, now=now)
+        commit(times, 5, now=now)
     claim = times.judge(NOW + 61_000)
 
     assert claim == Claim(
@@ -78,7 +78,7 @@ def test_an_old_transaction_is_named() -> None:
 def test_missing_heartbeats_are_warned_of_once() -> None:
     times = make_times()
     for seconds in (61, 62, 63):
-        commit(times, 5, at=NOW + seconds * 1000)
+        commit(times, 5, now=NOW + seconds * 1000)
         claim = times.judge(NOW + seconds * 1000)
     (warning,) = times.pop_warnings()
 

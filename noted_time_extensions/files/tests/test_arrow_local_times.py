@@ -31,7 +31,7 @@ def local_columns(draw: st.DrawFn) -> tuple[ReleasedZone, list[int | None]]:
     zone = draw(zones)
     start = parse_time(f"{draw(st.integers(1971, 2040))}-01-01T00:00Z")
     changes = list_clock_changes(zone, start, start + 2 * 365 * DAY_MS)
-    near = st.sampled_from([start, *(each.at + each.offset_before for each in changes)])
+    near = st.sampled_from([start, *(change.at + change.offset_before for change in changes)])
     beside = st.builds(int.__add__, near, st.integers(-2 * DAY_MS, 2 * DAY_MS))
     any_time = st.integers(-60 * 365 * DAY_MS, 250 * 365 * DAY_MS)
     return zone, draw(st.lists(st.none() | near | beside | any_time, min_size=1, max_size=20))
@@ -57,12 +57,12 @@ def test_arrow_column_has_the_times_of_rows(
     size = PER_SECOND[unit]
     values = [None if ms is None else ms * size // 1000 for ms in times]
     if size > 1000:
-        values = [None if each is None else each + fraction for each in values]
-    local = [None if each is None else each * 1000 // size for each in values]
-    found = convert_local_times(pa.array(values, pa.timestamp(unit)), zone)
+        values = [None if value is None else value + fraction for value in values]
+    local = [None if value is None else value * 1000 // size for value in values]
+    conversion = convert_local_times(pa.array(values, pa.timestamp(unit)), zone)
 
-    assert found.times.to_pylist() == [read_by_observer(zone, each) for each in local]
-    assert found.skipped == found.times.null_count - local.count(None)
+    assert conversion.times.to_pylist() == [read_by_observer(zone, value) for value in local]
+    assert conversion.skipped == conversion.times.null_count - local.count(None)
 
 
 def test_arrow_column_is_read_by_the_newest_law() -> None:
@@ -75,23 +75,23 @@ def test_arrow_column_is_read_by_the_newest_law() -> None:
 
 def test_chunks_are_converted_as_one_column() -> None:
     """02:30 of 25 October exists twice, and of 29 March not at all."""
-    repeated, july = datetime(2026, 10, 25, 2, 30), datetime(2026, 7, 1)  # noqa: DTZ001 - local
-    skipped = datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001 - local
-    values = pa.chunked_array([[repeated, None], [skipped], [july]], pa.timestamp("us"))
+    repeated_time, july = datetime(2026, 10, 25, 2, 30), datetime(2026, 7, 1)  # noqa: DTZ001 - local
+    skipped_time = datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001 - local
+    values = pa.chunked_array([[repeated_time, None], [skipped_time], [july]], pa.timestamp("us"))
     first, midnight = parse_time("2026-10-25T00:30Z"), parse_time("2026-06-30T22:00Z")
-    found = convert_local_times(values, BERLIN)
+    conversion = convert_local_times(values, BERLIN)
 
-    assert found.times.to_pylist() == [first, None, None, midnight]
-    assert found.second.to_pylist() == [first + HOUR_MS, None, None, midnight]
-    assert found.skipped == 1
+    assert conversion.times.to_pylist() == [first, None, None, midnight]
+    assert conversion.second.to_pylist() == [first + HOUR_MS, None, None, midnight]
+    assert conversion.skipped == 1
 
 
 @pytest.mark.parametrize("far", [-(10**17), 10**17])
 def test_time_outside_of_the_calendar_has_the_nearest_offset(far: int) -> None:
-    found = convert_local_times(pa.array([far, 0], pa.timestamp("ms")), BERLIN)
+    conversion = convert_local_times(pa.array([far, 0], pa.timestamp("ms")), BERLIN)
 
-    assert abs(found.times[0].as_py() - far) <= HOUR_MS
-    assert found.times[1].as_py() == -HOUR_MS
+    assert abs(conversion.times[0].as_py() - far) <= HOUR_MS
+    assert conversion.times[1].as_py() == -HOUR_MS
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us", "UTC"), pa.string()])

@@ -31,10 +31,10 @@ class Segment:
 
     def look(self) -> dict[str, Version | None]:
         """Return the listed names, and check that an unchanged list is not processed again."""
-        changed = [*self.listing.list_changes()]
-        found = dict(self.listing.list_now())
-        assert [dict(each) for each in changed] in ([], [found])
-        return found
+        changes = [*self.listing.list_changes()]
+        files_found = dict(self.listing.list_now())
+        assert [dict(listed_files) for listed_files in changes] in ([], [files_found])
+        return files_found
 
 
 @pytest.fixture(autouse=True)
@@ -54,13 +54,13 @@ def test_every_change_of_the_last_files_is_found(first: int, course: list[tuple[
     """Offsets get another width, files are deleted, and the log begins again."""
     segment, start = Segment(), first
     segment.look()
-    for what, number in course:
-        if what == "add":
+    for happening, number in course:
+        if happening == "add":
             start += number
             segment.add(file_name("a", 0, start))
-        elif what == "clear":
+        elif happening == "clear":
             segment.names.clear()
-        elif segment.names and what == "replace":
+        elif segment.names and happening == "replace":
             segment.add(max(segment.names), etag=str(number))
         elif segment.names:
             del segment.names[max(segment.names)]
@@ -88,12 +88,12 @@ def test_the_whole_list_is_fetched_again_after_minutes(*, is_asked: bool) -> Non
         segment.add(file_name("a", 0, start))
     segment.look()
     segment.add("a+0+000000000099.parquet")
-    missed = segment.look() != segment.names
+    is_missed = segment.look() != segment.names
     if is_asked:
         segment.listing.forget()
     segment.now_s += 0 if is_asked else WHOLE_AGAIN_S
 
-    assert (missed, segment.look() == segment.names) == (True, True)
+    assert (is_missed, segment.look() == segment.names) == (True, True)
 
 
 @pytest.mark.parametrize(

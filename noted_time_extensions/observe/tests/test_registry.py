@@ -63,10 +63,10 @@ def test_registry_answer_decides_about_the_record(
     status: int, body: object, kind: type[NotedTimeError], says: str
 ) -> None:
     """The record is skipped or read again, or the observer ends."""
-    with pytest.raises(NotedTimeError, match=says) as refused:
+    with pytest.raises(NotedTimeError, match=says) as error:
         find_time("at", status, body)
 
-    assert type(refused.value) is kind
+    assert type(error.value) is kind
 
 
 @pytest.mark.parametrize("body", [{"at": 1}, {"schema": "<html>"}])
@@ -84,26 +84,26 @@ def test_registry_that_answers_byte_by_byte_is_unreachable(monkeypatch: pytest.M
     """The timeout is for the whole answer; the next connection may be quick."""
     monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 2)
     body, slow = json.dumps({"schema": json.dumps(record("A", "long"))}).encode(), [True]
-    closed = Event()
+    closed_event = Event()
 
-    def answer(asked: BaseHTTPRequestHandler) -> None:
-        give(asked, 200, b"", {"content-length": str(len(body) + 10**6 * slow[0])})
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        give(request, 200, b"", {"content-length": str(len(body) + 10**6 * slow[0])})
         if not slow[0]:
-            asked.wfile.write(body)
+            request.wfile.write(body)
             return
         with suppress(OSError):
             for _ in range(200):
-                asked.wfile.write(b" ")
-                asked.wfile.flush()
+                request.wfile.write(b" ")
+                request.wfile.flush()
                 sleep(0.05)
             return
-        closed.set()
+        closed_event.set()
 
     with Loopback(answer) as server:
         get_time = registered_time("at", {"url": server.url, "max.retries": 0})
         with pytest.raises(Unreachable, match="gives no schema"):
             get_time(MESSAGE)
-        assert closed.wait(PATIENCE_S)
+        assert closed_event.wait(PATIENCE_S)
         slow[0] = False
 
         assert get_time(MESSAGE) == [1]

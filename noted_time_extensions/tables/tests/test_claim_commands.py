@@ -16,10 +16,10 @@ from tests.cli.test_odd_output import CONTROLS, EVIL, SHOWN
 @pytest.fixture
 def orders(tmp_path: Path) -> Orders:
     """Return a table that is complete to 10:02."""
-    found = Orders(tmp_path)
-    found.claim(TEN, 0)
-    found.claim(TEN + 120_000, 1)
-    return found
+    orders_table = Orders(tmp_path)
+    orders_table.claim(TEN, 0)
+    orders_table.claim(TEN + 120_000, 1)
+    return orders_table
 
 
 def test_accept_needs_kept_table_history(run: Commands, orders: Orders, tmp_path: Path) -> None:
@@ -29,32 +29,32 @@ def test_accept_needs_kept_table_history(run: Commands, orders: Orders, tmp_path
     DeltaTable(orders.path).create_checkpoint()
     for version in range(2):
         (tmp_path / f"orders/_delta_log/{version:020}.json").unlink()
-    looked, asked = run("claim", "accept", orders.url), run("why", orders.url)
+    acceptance, explanation = run("claim", "accept", orders.url), run("why", orders.url)
 
     reason = "its claims are in history that has expired"
     remedy = "let its query claim (NotedTable), or its job (`noted-time claim inherit"
-    assert (looked.status, asked.status) == (1, 3)
-    assert looked.out == f"{orders.url}: {reason}\nto claim: {remedy} {orders.url} …`)\n"
-    assert asked.out.endswith(f"To do: {remedy} {orders.url} …`)\n")
+    assert (acceptance.status, explanation.status) == (1, 3)
+    assert acceptance.out == f"{orders.url}: {reason}\nto claim: {remedy} {orders.url} …`)\n"
+    assert explanation.out.endswith(f"To do: {remedy} {orders.url} …`)\n")
 
 
 def test_the_table_of_a_job_is_opened_once(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table and each source are opened once for their history, columns and record."""
-    gold, opened = tmp_path / "gold", []
+    gold, locations = tmp_path / "gold", []
     write_deltalake(gold, ROWS)
     pins = tables.pin(orders.url)
 
     class Opened(DeltaTable):
         def __init__(self, location: str) -> None:
-            opened.append(location)
+            locations.append(location)
             super().__init__(location)
 
     monkeypatch.setattr("deltalake.DeltaTable", Opened)
-    done = tables.inherit(f"delta:{gold}", pins, name="gold", time_of="id")
+    result = tables.inherit(f"delta:{gold}", pins, name="gold", time_of="id")
 
-    assert (done.is_repeated, opened) == (False, [str(orders.path), str(gold)])
+    assert (result.is_repeated, locations) == (False, [str(orders.path), str(gold)])
 
 
 def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Pat
     orders.record(
         Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing_writers=(EVIL,))
     )
-    shown = run("claim", "show", orders.url, "--name", "web")
+    result = run("claim", "show", orders.url, "--name", "web")
     plain = run("claim", "show", orders.url, "--name", "web", "--json")
 
-    assert shown.out.count(SHOWN) == 2
+    assert result.out.count(SHOWN) == 2
     assert json.loads(plain.out)["claims"]["web"]["time_of"] == EVIL
-    assert not CONTROLS & set(shown.out + plain.out)
+    assert not CONTROLS & set(result.out + plain.out)

@@ -42,54 +42,58 @@ def write_table(domain: Domain, *, keeps_late_rows: bool) -> ClaimedTable:
     claims, marks = list[Claim](), domain.history.after(0, LATER)
     source = ClaimSource(domain.stream, domain.domain)
     for mark in marks:
-        one = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), from_time=MIN_INT64)
-        one = replace(one, keeps_late_rows=keeps_late_rows)
-        claims.append(replace(one, stream=source.stream, domain=source.domain))
+        claim = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), from_time=MIN_INT64)
+        claim = replace(claim, keeps_late_rows=keeps_late_rows)
+        claims.append(replace(claim, stream=source.stream, domain=source.domain))
     answer = domain.answer(Requirement(to=marks[-1].lower))
     claims[-1] = add_writers(claims[-1], source, answer, None)
     commits = [
-        Commit(number, number - 1 if number else None, "append", claims={"rows": each})
-        for number, each in enumerate(claims)
+        Commit(number, number - 1 if number else None, "append", claims={"rows": claim})
+        for number, claim in enumerate(claims)
     ]
     return ClaimedTable(TableHistory(commits), {domain.domain: [*marks]})
 
 
 def run_job(sources: list[ClaimedTable], delay_ms: int) -> ClaimedTable:
     """Return the table of a job that has read all rows of its sources, and inherits."""
-    written, pinned = Commit(0, None, "append"), {}
-    for number, each in enumerate(sources):
-        pinned[Pin.of(f"source{number}", each.history)] = each.history
+    written_commit, pinned_histories = Commit(0, None, "append"), {}
+    for number, source in enumerate(sources):
+        pinned_histories[Pin.of(f"source{number}", source.history)] = source.history
     record = build_inheritance(
-        "days", TableHistory((written,)), "days", "t", pinned, delay_ms=delay_ms
+        "days", TableHistory((written_commit,)), "days", "t", pinned_histories, delay_ms=delay_ms
     )
-    claimed = Commit(1, 0, "none", claims={"days": replace(record, id="days")})
-    marks = {domain: [known[-1]] for each in sources for domain, known in each.marks.items()}
-    return ClaimedTable(TableHistory((written, claimed)), marks)
+    claim_commit = Commit(1, 0, "none", claims={"days": replace(record, id="days")})
+    marks = {
+        domain: [marks_of_domain[-1]]
+        for source in sources
+        for domain, marks_of_domain in source.marks.items()
+    }
+    return ClaimedTable(TableHistory((written_commit, claim_commit)), marks)
 
 
 def answer_question(domains: dict[str, Domain], question: Question[Any]) -> Any:  # noqa: ANN401 - of the question
     """Answer as a controller does."""
     if question.path.endswith("/completeness"):
-        asked = convert(question.body, Requirement)
-        return domains[asked.domain or ""].answer(asked)
+        requirement = convert(question.body, Requirement)
+        return domains[requirement.domain or ""].answer(requirement)
     reports = [*domains[(question.query or {})["domain"]].late]
     return LedgerPage(entries=(), next=None, late_reports=reports, late_report_count=len(reports))
 
 
 def judge_claims(
-    claim: TableClaim, domains: dict[str, Domain], asked: Requirement, *, is_later: bool
+    claim: TableClaim, domains: dict[str, Domain], requirement: Requirement, *, is_later: bool
 ) -> Completeness:
-    sources = list_asked_sources(claim, asked)
+    sources = list_asked_sources(claim, requirement)
     assert sources is not None
     answers = {}
-    for each in sources:
-        steps = ask_claimed_source(claim, each, asked, is_later=is_later)
-        answers[each] = run(steps, partial(answer_question, domains))
-    return judge_claim("t", claim, asked.to or 0, asked, answers)
+    for source in sources:
+        steps = ask_claimed_source(claim, source, requirement, is_later=is_later)
+        answers[source] = run(steps, partial(answer_question, domains))
+    return judge_claim("t", claim, requirement.to or 0, requirement, answers)
 
 
 def judge_table(
-    table: ClaimedTable, domains: dict[str, Domain], asked: Requirement
+    table: ClaimedTable, domains: dict[str, Domain], requirement: Requirement
 ) -> tuple[Completeness, int]:
     """Return the answer of the first version that has the time, or else of the last one.
 
@@ -97,42 +101,42 @@ def judge_table(
     """
     last = table.history.claim()
     assert isinstance(last, TableClaim)
-    version = last.version_at(asked.to or 0)
+    version = last.version_at(requirement.to or 0)
     first = None if version is None else table.history.cut_at(version)
     claim = last if first is None else first.claim()
     assert isinstance(claim, TableClaim)
-    answer = judge_claims(claim, domains, asked, is_later=False)
+    answer = judge_claims(claim, domains, requirement, is_later=False)
     if answer.is_complete and version is not None:
         return answer, -1 if len(table.marks) > 1 else version
-    return judge_claims(last, domains, asked, is_later=version is not None), -1
+    return judge_claims(last, domains, requirement, is_later=version is not None), -1
 
 
 def list_lost(  # noqa: PLR0913, PLR0917 - the world, and the answer of a table
     world: Witness,
     domains: dict[str, Domain],
     table: ClaimedTable,
-    asked: Requirement,
+    requirement: Requirement,
     names: set[str],
     place: int,
 ) -> Iterator[Lost]:
     """Yield the writers whose rows a complete table lacks."""
-    time = asked.to or 0
+    time = requirement.to or 0
     for domain, marks in table.marks.items():
         mark = marks[place]
         lacking = {*rows_beyond(world, domain, mark, time)}
-        if asked.require_known:
-            noted = {
-                each.writer for each in world.lacking(domain, mark) if each.times[domain] < time
+        if requirement.require_known:
+            noted_writers = {
+                event.writer for event in world.lacking(domain, mark) if event.times[domain] < time
             }
             latecomers = domains[domain].list_latecomers()
-            lacking &= noted & {
-                each.writer
-                for each in latecomers
-                if each.first_seq > mark.seq and each.from_time < time
+            lacking &= noted_writers & {
+                latecomer.writer
+                for latecomer in latecomers
+                if latecomer.first_seq > mark.seq and latecomer.from_time < time
             }
         else:
             lacking &= names
-        yield from ((domain, asked, each) for each in lacking)
+        yield from ((domain, requirement, writer) for writer in lacking)
 
 
 @given(
@@ -156,31 +160,35 @@ def test_complete_table_has_all_required_rows(  # noqa: PLR0913, PLR0917 - drawn
     The first marks may have expired.
     """
     world = witness(settings, history, states_since=True)
-    seen = {each: observe(world, each, names) for each in world.domains}
-    tables = [write_table(each, keeps_late_rows=True) for each in seen.values() if each.history]
+    domains_seen = {domain: observe(world, domain, names) for domain in world.domains}
+    tables = [
+        write_table(domain, keeps_late_rows=True)
+        for domain in domains_seen.values()
+        if domain.history
+    ]
     tables += [run_job(tables, delay_ms)] if tables else []
     live(world, later)
-    domains = {each: observe(world, each, names) for each in world.domains}
-    for each in domains.values():
-        each.history.forget_through(expired)
+    domains = {domain: observe(world, domain, names) for domain in world.domains}
+    for domain in domains.values():
+        domain.history.forget_through(expired)
     requirements = (
         Requirement(require=tuple(sorted(names))),
         Requirement(require_all=True),
         Requirement(require_known=True),
     )
-    complete, lost = 0, list[Lost]()
+    complete, lost_rows = 0, list[Lost]()
     for table in tables:
-        last = max(known[-1].lower for known in table.marks.values())
+        last = max(marks_of_domain[-1].lower for marks_of_domain in table.marks.values())
         for time in range(last + 2):
             for requirement in requirements:
-                asked = replace(requirement, to=time)
-                found, place = judge_table(table, domains, asked)
-                if found.is_complete:
+                question = replace(requirement, to=time)
+                answer, place = judge_table(table, domains, question)
+                if answer.is_complete:
                     complete += 1
-                    lost += list_lost(world, domains, table, asked, names, place)
+                    lost_rows += list_lost(world, domains, table, question, names, place)
     event(f"complete: {min(complete, 9)}")
 
-    assert lost == []
+    assert lost_rows == []
 
 
 def silence(history: list[Act]) -> list[Act]:
@@ -206,13 +214,13 @@ def test_table_of_query_with_state_has_all_required_rows(
     """
     world = witness(settings, silence(history), states_since=True)
     live(world, silence(later))
-    domains = {each: observe(world, each, names) for each in world.domains}
+    domains = {domain: observe(world, domain, names) for domain in world.domains}
     requirements = (
         Requirement(require=tuple(sorted(names))),
         Requirement(require_all=True),
         Requirement(require_known=True),
     )
-    complete, lost = 0, list[Lost]()
+    complete, lost_rows = 0, list[Lost]()
     for domain in domains.values():
         if not domain.history:
             continue
@@ -221,14 +229,14 @@ def test_table_of_query_with_state_has_all_required_rows(
         for time in range(marks[-1].lower + 1):
             first = next(place for place, mark in enumerate(marks) if mark.lower >= time)
             for requirement in requirements:
-                asked = replace(requirement, to=time)
-                found, _ = judge_table(table, domains, asked)
-                if found.is_complete:
+                question = replace(requirement, to=time)
+                answer, _ = judge_table(table, domains, question)
+                if answer.is_complete:
                     complete += 1
-                    lost += list_lost(world, domains, table, asked, names, first)
+                    lost_rows += list_lost(world, domains, table, question, names, first)
     event(f"complete: {min(complete, 9)}")
 
-    assert lost == []
+    assert lost_rows == []
 
 
 @given(
@@ -242,16 +250,16 @@ def test_no_table_is_complete_where_its_stream_is_not(
     """A table also objects to writers that its claim lacks."""
     world = witness(settings, history, states_since=False)
     questions = 0
-    for each in world.domains:
-        domain = observe(world, each, names)
+    for domain_name in world.domains:
+        domain = observe(world, domain_name, names)
         last = domain.history.last
         if last is None or not last.cut.offsets:
             continue  # offsets have no time there
         table = write_table(domain, keeps_late_rows=True)
-        for asked in list_questions(names, domain.history.after(0, LATER)):
-            found, _ = judge_table(table, {domain.domain: domain}, asked)
+        for question in list_questions(names, domain.history.after(0, LATER)):
+            answer, _ = judge_table(table, {domain.domain: domain}, question)
             questions += 1
-            assert not found.is_complete or domain.answer(asked).is_complete, asked
+            assert not answer.is_complete or domain.answer(question).is_complete, question
     event(f"questions: {min(questions, 9)}")
 
 
@@ -280,9 +288,9 @@ def test_counts_of_a_claim_stand_for_expired_marks(
     domain = make_domain(MARKS[2:], expected=expected)
     claim = Claim("rows", 20, stream="orders", domain="default", missing_writers=(), vouched=COUNTS)
     table = TableClaim(20, 1, {"rows": replace(claim, **fields)})
-    asked = Requirement(to=20, **options)
+    requirement = Requirement(to=20, **options)
     (source,) = table.list_sources()
-    steps = ask_claimed_source(table, source, asked, is_later=False)
+    steps = ask_claimed_source(table, source, requirement, is_later=False)
     answer = run(steps, lambda question: answer_all(domain, question))
 
     assert answer.status == status
@@ -290,5 +298,5 @@ def test_counts_of_a_claim_stand_for_expired_marks(
 
 def answer_all(domain: Domain, question: Question[Any]) -> Completeness:
     """Answer a question, in a stream whose only vouching writer is the first one."""
-    found = domain.answer(convert(question.body, Requirement))
-    return replace(found, vouched=VouchedBy(1, expected=len(domain.expected)))
+    answer = domain.answer(convert(question.body, Requirement))
+    return replace(answer, vouched=VouchedBy(1, expected=len(domain.expected)))

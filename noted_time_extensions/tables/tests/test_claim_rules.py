@@ -55,9 +55,9 @@ def find_false_claim(seed: int, *, is_numbered: bool, kind: type[World]) -> str:
         history = world.history()
         statuses, table = history.statuses(), history.claim()
         for query in world.queries:
-            found = statuses.get(query.name, ClaimStatus())
-            holder = found.claim.query if found.claim is not None else query.id
-            times = [found.complete_to]
+            status = statuses.get(query.name, ClaimStatus())
+            holder = status.claim.query if status.claim is not None else query.id
+            times = [status.complete_to]
             if isinstance(table, TableClaim) and query.name in world.names():
                 times.append(table.complete_to)
             if any(time is not None and world.lacks(query, holder, time) for time in times):
@@ -86,9 +86,9 @@ class PassingWorld(World):
 def test_claim_is_never_too_high(kind: type[World], part: int, *, is_numbered: bool) -> None:
     """Tables, checkpoints and their contents are restored, lost, recreated and expire."""
     seeds = (RARE[part % 2], *range(part, HISTORIES, PARTS))
-    found = [find_false_claim(seed, is_numbered=is_numbered, kind=kind) for seed in seeds]
+    false_claims = [find_false_claim(seed, is_numbered=is_numbered, kind=kind) for seed in seeds]
 
-    assert [each for each in found if each] == []
+    assert [false_claim for false_claim in false_claims if false_claim] == []
 
 
 @pytest.mark.parametrize(
@@ -117,24 +117,26 @@ def test_claim_is_exact_without_restores(*, is_numbered: bool) -> None:
         world = CalmWorld(chance, is_numbered, [Query("a", chance)])
         for _ in range(STEPS):
             world.act(is_benign=True)
-            planned = world.queries[0].checkpoint
-            written = [each.complete_to for each in planned.planned[: planned.finished]]
-            found = world.history().statuses().get("a", ClaimStatus()).complete_to
-            assert found == next(reversed(written), None), seed
+            checkpoint = world.queries[0].checkpoint
+            written_times = [
+                batch.complete_to for batch in checkpoint.planned[: checkpoint.finished]
+            ]
+            complete_to = world.history().statuses().get("a", ClaimStatus()).complete_to
+            assert complete_to == next(reversed(written_times), None), seed
 
 
-def history(*commits: Commit, table: str = "t", **given: Any) -> TableHistory:  # noqa: ANN401 - fields
-    return TableHistory(commits, table=table, is_numbered=True, **given)
+def history(*commits: Commit, table: str = "t", **fields: Any) -> TableHistory:  # noqa: ANN401 - fields
+    return TableHistory(commits, table=table, is_numbered=True, **fields)
 
 
-def commit(number: int, *found: Claim, change: Any = "append", **given: Any) -> Commit:  # noqa: ANN401 - fields
-    records = {claim.name: claim for claim in found}
-    return Commit(number, number - 1 if number else None, change, claims=records, **given)
+def commit(number: int, *found_claims: Claim, change: Any = "append", **fields: Any) -> Commit:  # noqa: ANN401 - fields
+    records = {claim.name: claim for claim in found_claims}
+    return Commit(number, number - 1 if number else None, change, claims=records, **fields)
 
 
-def record(batch: int, complete_to: int | None = None, **given: Any) -> Claim:  # noqa: ANN401 - fields
-    known = {"query": "q", "id": f"r{batch}", "table": "t", "plan": f"p{batch}"}
-    return Claim("flights", complete_to, "time", batch=batch, **{**known, **given})
+def record(batch: int, complete_to: int | None = None, **fields: Any) -> Claim:  # noqa: ANN401 - fields
+    known_fields = {"query": "q", "id": f"r{batch}", "table": "t", "plan": f"p{batch}"}
+    return Claim("flights", complete_to, "time", batch=batch, **{**known_fields, **fields})
 
 
 COUNTS = {"count": 2, "expected": 1, "expected_vouching": 1}
@@ -144,23 +146,23 @@ SECOND = commit(1, record(1, 50, after=0, after_id="r0", seen=0))
 
 def remember(*claims: Claim, run: str = "") -> tuple[RememberedBatch, ...]:
     return tuple(
-        RememberedBatch(each.batch, {each.part: each}, {each.part: run}) for each in claims
+        RememberedBatch(claim.batch, {claim.part: claim}, {claim.part: run}) for claim in claims
     )
 
 
 def test_rerun_batch_is_skipped_if_content_is_equal() -> None:
-    found = committing.find_committed_part(history(FIRST, SECOND), record(1, 50))
+    committed_part = committing.find_committed_part(history(FIRST, SECOND), record(1, 50))
 
-    assert found == SECOND.claims["flights"]
+    assert committed_part == SECOND.claims["flights"]
 
 
 def test_part_written_twice_by_one_run_is_refused() -> None:
     """It would be skipped as one of an earlier run."""
-    whole, claim = history(FIRST, SECOND), record(1, 50)
+    whole_history, claim = history(FIRST, SECOND), record(1, 50)
 
     with pytest.raises(Rejected, match="give each write a part="):
-        committing.find_committed_part(whole, claim, remember(claim, run="r"), run="r")
-    assert committing.find_committed_part(whole, claim, remember(claim, run="r"), run="s")
+        committing.find_committed_part(whole_history, claim, remember(claim, run="r"), run="r")
+    assert committing.find_committed_part(whole_history, claim, remember(claim, run="r"), run="s")
 
 
 def test_record_carries_every_name_ever_found() -> None:
@@ -168,11 +170,11 @@ def test_record_carries_every_name_ever_found() -> None:
     other = Claim("landings", None, "time", "p", 0, id="o", table="t")
     table = history(FIRST, commit(1, other))
     claim = prepare_commit(table, record(1, 50), remember(record(0)))
-    kept = history(commit(2, replace(claim, id="n")))
+    kept_history = history(commit(2, replace(claim, id="n")))
 
     assert claim.names == {"landings": None}
-    assert isinstance(kept.claim(), NoClaim)
-    assert kept.statuses()["landings"].at == 2
+    assert isinstance(kept_history.claim(), NoClaim)
+    assert kept_history.statuses()["landings"].at == 2
     full = history(commit(0, record(0, table="", names={str(n): None for n in range(100)})))
     with pytest.raises(Rejected, match="under 101 names, but a commit can contain only 100"):
         prepare_commit(full, record(1), remember(record(0)))
@@ -180,13 +182,13 @@ def test_record_carries_every_name_ever_found() -> None:
 
 def test_a_query_starts_over_once() -> None:
     """Its program says so for ever, but what ends its claim later counts."""
-    taken = record(0, query="new", starts=True, id="n")
-    table = history(FIRST, commit(1, taken), commit(2, change="other"))
-    again = record(1, 30, query="new")
+    taken_claim = record(0, query="new", starts=True, id="n")
+    table = history(FIRST, commit(1, taken_claim), commit(2, change="other"))
+    next_claim = record(1, 30, query="new")
 
-    assert prepare_commit(history(FIRST), taken, (), start_over=True).starts
-    found = prepare_commit(table, again, remember(taken), start_over=True)
-    assert (found.complete_to, found.starts) == (None, False)
+    assert prepare_commit(history(FIRST), taken_claim, (), start_over=True).starts
+    claim_prepared = prepare_commit(table, next_claim, remember(taken_claim), start_over=True)
+    assert (claim_prepared.complete_to, claim_prepared.starts) == (None, False)
     with pytest.raises(Rejected, match="which works once"):
         prepare_commit(table, record(2, 60), remember(record(1)), start_over=True)
 
@@ -198,36 +200,36 @@ def test_a_query_starts_over_once() -> None:
 def test_acceptance_is_for_inspected_version(between: Commit, complete_to: int | None) -> None:
     """Later changes by others end the claim again."""
     looked_at = history(FIRST, SECOND, commit(2, change="other"))
-    (vouched,) = build_acceptance(looked_at, "Ada", at=2)
-    found = history(*looked_at.commits, between, commit(4, replace(vouched, id="v")))
+    (acceptance,) = build_acceptance(looked_at, "Ada", at=2)
+    accepted_history = history(*looked_at.commits, between, commit(4, replace(acceptance, id="v")))
 
-    assert found.statuses()["flights"].complete_to == complete_to
+    assert accepted_history.statuses()["flights"].complete_to == complete_to
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
 def test_accepted_claim_is_unknown_after_expiry(*, is_numbered: bool) -> None:
     """The next record of its query claims again. A change since the acceptance still ends it."""
-    kept = commit(2, change="other")
-    (vouched,) = build_acceptance(history(FIRST, SECOND, kept), "Ada", at=2)
-    accepted, change = replace(vouched, id="v"), commit(3, change="other")
+    kept_commit = commit(2, change="other")
+    (acceptance,) = build_acceptance(history(FIRST, SECOND, kept_commit), "Ada", at=2)
+    accepted_claim, change = replace(acceptance, id="v"), commit(3, change="other")
     after = record(2, 60, after=3, after_id="v", seen=3)
 
     def find(*commits: Commit) -> ClaimStatus:
         return TableHistory(commits, table="t", is_numbered=is_numbered).statuses()["flights"]
 
-    unknown, again = (
-        find(kept, commit(3, accepted)),
-        find(kept, commit(3, accepted), commit(4, after)),
+    unknown, later_claim = (
+        find(kept_commit, commit(3, accepted_claim)),
+        find(kept_commit, commit(3, accepted_claim), commit(4, after)),
     )
     assert (unknown.complete_to, unknown.why) == (None, table_history.HISTORY_EXPIRED)
-    assert again.complete_to == 60
-    assert find(kept, change, commit(4, accepted)).why.endswith("rows changed")
+    assert later_claim.complete_to == 60
+    assert find(kept_commit, change, commit(4, accepted_claim)).why.endswith("rows changed")
 
 
 def test_renamed_column_ends_only_its_own_claims() -> None:
     """Its name may be given to another column next."""
-    for renamed, complete_to in ((("time", "at"), None), (("name", "carrier"), 50)):
-        table = history(FIRST, SECOND, commit(2, change="none", renamed=renamed))
+    for renaming, complete_to in ((("time", "at"), None), (("name", "carrier"), 50)):
+        table = history(FIRST, SECOND, commit(2, change="none", renamed=renaming))
         assert table.statuses()["flights"].complete_to == complete_to
 
 
@@ -264,9 +266,9 @@ def test_impossible_claim_is_ignored(given: dict[str, Any], why: str) -> None:
 
 def test_a_record_without_an_id_claims_nothing() -> None:
     """No later record could say that it comes after it."""
-    (found,) = parse_claims({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
+    (claim,) = parse_claims({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
 
-    assert (found.complete_to, found.unreadable[:32]) == (None, "noted-time.flights holds no clai")
+    assert (claim.complete_to, claim.unreadable[:32]) == (None, "noted-time.flights holds no clai")
 
 
 @pytest.mark.parametrize(
@@ -281,11 +283,13 @@ def test_a_record_without_an_id_claims_nothing() -> None:
     ],
 )
 def test_record_with_wrong_field_claims_nothing(given: dict[str, Any]) -> None:
-    known = {"complete_to": 50, "batch": ["q", 0], "id": "a", "unreadable": "of others"}
-    read = parse_claims({f"noted-time.{i}": known | each for i, each in enumerate([{}, given])})
-    found = [(each.complete_to, each.unreadable[:12]) for each in read.values()]
+    known_fields = {"complete_to": 50, "batch": ["q", 0], "id": "a", "unreadable": "of others"}
+    claims = parse_claims(
+        {f"noted-time.{i}": known_fields | fields for i, fields in enumerate([{}, given])}
+    )
+    claims_found = [(claim.complete_to, claim.unreadable[:12]) for claim in claims.values()]
 
-    assert found == [(50, ""), (None, "noted-time.1")]
+    assert claims_found == [(50, ""), (None, "noted-time.1")]
 
 
 def test_record_names_its_predecessor() -> None:
@@ -323,16 +327,16 @@ def test_record_after_a_lost_batch_claims_nothing(
     batch: int, memory: tuple[RememberedBatch, ...], ended: str
 ) -> None:
     """The newest earlier batch counts, and the other parts of the same one."""
-    found = prepare_commit(history(FIRST, SECOND), record(batch, 60), memory)
+    claim = prepare_commit(history(FIRST, SECOND), record(batch, 60), memory)
 
-    assert (found.ended[: len(ended)], bool(found.ended)) == (ended, bool(ended))
-    assert found.complete_to == (None if ended else 60)
+    assert (claim.ended[: len(ended)], bool(claim.ended)) == (ended, bool(ended))
+    assert claim.complete_to == (None if ended else 60)
 
 
 def test_batch_with_an_expired_commit_may_be_lost() -> None:
-    found = prepare_commit(history(SECOND), record(2, 60), remember(record(1, id="gone")))
+    claim = prepare_commit(history(SECOND), record(2, 60), remember(record(1, id="gone")))
 
-    assert found.ended == "batch 1 may not be in the table: its commit has expired or is lost"
+    assert claim.ended == "batch 1 may not be in the table: its commit has expired or is lost"
 
 
 def test_part_without_watermark_needs_no_other_parts() -> None:
@@ -344,28 +348,28 @@ def test_part_without_watermark_needs_no_other_parts() -> None:
 
 def test_acceptance_repeats_the_last_claim() -> None:
     """The acceptance has the last claimed time and the inspected commit."""
-    known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "from_time": 5}
-    known["max_time_ahead_ms"] = 7
-    claimed = commit(1, record(1, 50, after=0, after_id="r0", **known))
-    silent = commit(2, record(2, after=1, after_id="r1", **known))
+    known_fields: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "from_time": 5}
+    known_fields["max_time_ahead_ms"] = 7
+    claimed_commit = commit(1, record(1, 50, after=0, after_id="r0", **known_fields))
+    silent = commit(2, record(2, after=1, after_id="r1", **known_fields))
     other = commit(3, Claim("landings", 70, "time", "p", 0, id="o", table="t"))
-    table = history(FIRST, claimed, silent, other, commit(4, change="other"), commit(5))
+    table = history(FIRST, claimed_commit, silent, other, commit(4, change="other"), commit(5))
 
-    found = build_acceptance(table, "Ada", ["flights"], at=4)
-    assert found == [
+    acceptances = build_acceptance(table, "Ada", ["flights"], at=4)
+    assert acceptances == [
         replace(
-            record(2, 50, after=4, after_id="o", seen=4, **known),
+            record(2, 50, after=4, after_id="o", seen=4, **known_fields),
             id="",
             accepted="Ada",
             names={"landings": None},
         )
     ]
     both = build_acceptance(table, "Ada", at=4)
-    assert [each.name for each in both] == ["flights", "landings"]
+    assert [acceptance.name for acceptance in both] == ["flights", "landings"]
     assert committing.find_last_record(history(commit(0))) == ""
-    for at, why in ((3, "no claim had ended by version 3"), (9, "version 9 does not lead")):
+    for version, why in ((3, "no claim had ended by version 3"), (9, "version 9 does not lead")):
         with pytest.raises(Rejected, match=why):
-            build_acceptance(table, "Ada", at=at)
+            build_acceptance(table, "Ada", at=version)
 
 
 def test_old_checkpoint_error_names_the_snapshot() -> None:
@@ -373,25 +377,25 @@ def test_old_checkpoint_error_names_the_snapshot() -> None:
     first, second = FIRST, commit(1, record(1, 50), operation="WRITE")
     snapshots = TableHistory((first, second), table="t")
 
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(Rejected) as error:
         committing.find_committed_part(snapshots, record(1, 50, plan="other"))
-    assert str(raised.value) == (
+    assert str(error.value) == (
         "batch 1 of this query is in the table already, with other content: the checkpoint is "
         "older than the table; roll it back to snapshot 0, or take a new checkpoint with "
         "start_over=True"
     )
-    others = (snapshots, 0, "and batch 1"), (history(first, second), 1, "with other content")
-    for table, batch, what in others:
-        with pytest.raises(Rejected, match=f"{what}: .* than the table; take a new checkpoint"):
+    other_tables = (snapshots, 0, "and batch 1"), (history(first, second), 1, "with other content")
+    for table, batch, phrase in other_tables:
+        with pytest.raises(Rejected, match=f"{phrase}: .* than the table; take a new checkpoint"):
             committing.find_committed_part(table, record(batch, plan="other"))
 
 
 def test_rows_appended_by_others_are_foreign() -> None:
     job = record(1, 50, after=1, after_id="", inherits=(Parent("s", "s", 1, ("a",), 50, ("r",)),))
-    own = (commit(0), commit(1))
-    tables = history(*own, commit(2, job)), history(*own, commit(2), commit(3, job))
+    own_commits = (commit(0), commit(1))
+    tables = history(*own_commits, commit(2, job)), history(*own_commits, commit(2), commit(3, job))
 
-    assert [each.statuses()["flights"].is_foreign for each in tables] == [False, True]
+    assert [table.statuses()["flights"].is_foreign for table in tables] == [False, True]
 
 
 def test_table_claim_is_the_least_of_its_names() -> None:
@@ -400,19 +404,19 @@ def test_table_claim_is_the_least_of_its_names() -> None:
         "landings", 30, "time", "p", 0, id="o", table="t", missing_writers=("lima",), from_time=9
     )
     more = replace(other, complete_to=60, batch=1, id="o2", after=2, after_id="o", seen=2)
-    checked = replace(SECOND.claims["flights"], missing_writers=(), from_time=MIN_INT64)
-    table = history(FIRST, commit(1, checked), commit(2, other), commit(3), commit(4, more))
-    found = table.claim(["flights", "landings"])
+    checked_claim = replace(SECOND.claims["flights"], missing_writers=(), from_time=MIN_INT64)
+    table = history(FIRST, commit(1, checked_claim), commit(2, other), commit(3), commit(4, more))
+    claim = table.claim(["flights", "landings"])
 
-    assert isinstance(found, TableClaim)
-    assert (found.complete_to, found.version, found.missing_writers) == (50, 4, ("lima",))
-    assert (found.steps, found.is_foreign, found.from_time) == (((2, 30), (4, 50)), True, 9)
-    assert [found.version_at(time) for time in (30, 31, 50, 51)] == [2, 4, 4, None]
-    assert set(found.claims) == {"flights", "landings"}
-    assert found.list_missing() == ["lima"]
-    unchecked = history(FIRST, SECOND, commit(2, other)).claim(["flights", "landings"])
-    assert isinstance(unchecked, TableClaim)
-    assert unchecked.missing_writers is None
+    assert isinstance(claim, TableClaim)
+    assert (claim.complete_to, claim.version, claim.missing_writers) == (50, 4, ("lima",))
+    assert (claim.steps, claim.is_foreign, claim.from_time) == (((2, 30), (4, 50)), True, 9)
+    assert [claim.version_at(time) for time in (30, 31, 50, 51)] == [2, 4, 4, None]
+    assert set(claim.claims) == {"flights", "landings"}
+    assert claim.list_missing() == ["lima"]
+    unchecked_claim = history(FIRST, SECOND, commit(2, other)).claim(["flights", "landings"])
+    assert isinstance(unchecked_claim, TableClaim)
+    assert unchecked_claim.missing_writers is None
     assert table.claim(["x", "y"]) == NoClaim("x: no commit has a claim; y: no commit has a claim")
     assert history(commit(1)).claim() == NoClaim("its claims are in history that has expired")
 

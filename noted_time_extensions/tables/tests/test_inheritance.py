@@ -34,8 +34,8 @@ def find_false_claims(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOB
     pipeline.begin()
     for step in range(STEPS):
         pipeline.act()
-        if found := pipeline.find_false_claims():
-            return [f"{seed}, step {step}: {each}" for each in found]
+        if false_claims := pipeline.find_false_claims():
+            return [f"{seed}, step {step}: {false_claim}" for false_claim in false_claims]
     return []
 
 
@@ -44,9 +44,13 @@ def find_false_claims(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOB
 def test_inherited_claim_is_never_too_high(part: int, *, is_numbered: bool) -> None:
     """Tables are restored, recreated, rebuilt, accepted and expire while jobs run."""
     seeds = (RARE, *range(part, PIPELINES, PARTS))
-    found = [each for seed in seeds for each in find_false_claims(seed, is_numbered=is_numbered)]
+    false_claims = [
+        false_claim
+        for seed in seeds
+        for false_claim in find_false_claims(seed, is_numbered=is_numbered)
+    ]
 
-    assert found == []
+    assert false_claims == []
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
@@ -58,12 +62,12 @@ def test_inherited_claim_is_exact_without_restores(*, is_numbered: bool) -> None
         for table in pipeline.tables[:2]:
             for _ in range(chance.randrange(1, 6)):
                 table.run_calmly(table.queries[0])
-        for each in pipeline.hops:
-            times = [find_time(source) for source in each.sources]
-            each.run_job(chance.choice(JOBS), is_calm=True)
-            known = [time for time in times if time is not None]
-            expected = min(known) - each.delay if len(known) == len(times) else None
-            assert find_time(each) == expected, seed
+        for hop in pipeline.hops:
+            times = [find_time(source) for source in hop.sources]
+            hop.run_job(chance.choice(JOBS), is_calm=True)
+            known_times = [time for time in times if time is not None]
+            expected = min(known_times) - hop.delay if len(known_times) == len(times) else None
+            assert find_time(hop) == expected, seed
 
 
 def find_time(table: Table) -> int | None:

@@ -34,9 +34,9 @@ class TableSession(Session):
     def perform(self, act: str) -> None:
         """Perform an act of a paragraph, and compare its output."""
         verb, _, rest = act.partition(" ")
-        name, _, given = rest.partition(" ")
+        name, _, arguments = rest.partition(" ")
         if verb == "claim":
-            self._claim(*given.split(" ", 1))
+            self._claim(*arguments.split(" ", 1))
         elif verb in {"append", "overwrite"}:
             write_deltalake(name, ROWS, mode="append" if verb == "append" else "overwrite")
         else:

@@ -42,9 +42,11 @@ def test_a_table_is_known_by_its_scheme() -> None:
 def test_the_library_returns_the_same_hops(run: Commands, orders: Orders, tmp_path: Path) -> None:
     gold = run_job(tmp_path, orders.url)
     hops = run("why", gold, "--json").json["hops"]
-    found = why(run.url, gold)
+    explanation = why(run.url, gold)
 
-    assert [each.complete_to for each in found.hops.values()] == [x["complete_to"] for x in hops]
+    assert [hop.complete_to for hop in explanation.hops.values()] == [
+        x["complete_to"] for x in hops
+    ]
 
 
 def test_iceberg_is_followed(
@@ -63,13 +65,13 @@ def test_iceberg_is_followed(
     gold = run_job(tmp_path, days)
     orders.claim(HOUR, 1, stream=stream)
     stale = run("why", gold, HOUR)
-    pinned = [each.snapshot_id for each in table.refresh().snapshots()]
+    snapshot_ids = [snapshot.snapshot_id for snapshot in table.refresh().snapshots()]
     for _ in range(2):
         table.append(ROWS)
         inherit(days, pin(orders.url), name="days", time_of="id")
-    table.refresh().maintenance.expire_snapshots().by_ids(pinned).commit()
-    again = run("why", gold, HOUR)
+    table.refresh().maintenance.expire_snapshots().by_ids(snapshot_ids).commit()
+    later_result = run("why", gold, HOUR)
 
-    assert (stale.status, again.status) == (3, 3)
+    assert (stale.status, later_result.status) == (3, 3)
     assert f"the job that writes {days} has not run since 20" in stale.out
-    assert f"the job that writes {gold} has not run since 20" in again.out
+    assert f"the job that writes {gold} has not run since 20" in later_result.out

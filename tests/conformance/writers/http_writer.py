@@ -48,12 +48,12 @@ class HttpWriter:
         return self._send(self._build_note(command, value))
 
     def _count(self, command: str, value: str) -> dict[str, int]:
-        given = dict(zip(self._ends, map(int, value.split()), strict=True))
+        counts = dict(zip(self._ends, map(int, value.split()), strict=True))
         before = dict.fromkeys(self._ends, 0) if command == "ends" else self._ends
-        counted = {each: before[each] + n for each, n in given.items()}
+        counted_ends = {segment: before[segment] + n for segment, n in counts.items()}
         if FAULT != "looks up no ends" or command == "write":
-            self._ends = counted
-        return counted
+            self._ends = counted_ends
+        return counted_ends
 
     def _begin_session(self) -> None:
         self._session, self._is_first, self._is_fenced = uuid.uuid4().hex, True, False
@@ -64,7 +64,7 @@ class HttpWriter:
             note["takes_over"] = True
         if command != "join" or FAULT == "joins with its position":
             extra = FAULT == "counts too far"
-            note["position"] = {each: end + extra for each, end in self._ends.items()}
+            note["position"] = {segment: end + extra for segment, end in self._ends.items()}
         if FAULT == "notes changed segments alone" and command != "join":
             note["position"] = dict(self._ends.items() - self._noted.items())
             self._noted = self._ends
@@ -119,8 +119,10 @@ class HttpWriter:
         self._is_first = False
         if "excluded" in result and FAULT != "hides exclusions":
             return {"answer": "excluded"}
-        lower, noted = result["lower"], note.get("time")
-        is_late = None not in (lower, noted) and noted <= lower and FAULT != "hides late notes"
+        lower, noted_time = result["lower"], note.get("time")
+        is_late = (
+            None not in (lower, noted_time) and noted_time <= lower and FAULT != "hides late notes"
+        )
         return {"answer": "accepted", **({"late": True} if is_late else {})}
 
     def _post(self, note: Answer) -> tuple[int, int, Answer]:

@@ -25,16 +25,16 @@ class Program:
             self._ends = [a + int(b) for a, b in zip(before, value.split(), strict=True)]
             return {"answer": "ok", "position": dict(enumerate(self._ends))}
         try:
-            flushed = self._perform(command, value)
+            promise = self._perform(command, value)
         except Fenced:
             return {"answer": "fenced"}
         except Unreachable:
             return {"answer": "gave up"}
         except NotedTimeError as error:
             return {"answer": "refused", "code": code_of(error)}
-        if flushed is not None and flushed.excluded is not None:
+        if promise is not None and promise.excluded is not None:
             return {"answer": "excluded"}
-        lower = flushed.lower if flushed is not None and command == "note" else None
+        lower = promise.lower if promise is not None and command == "note" else None
         is_late = lower is not None and int(value) <= lower
         return {"answer": "accepted", "late": True} if is_late else {"answer": "accepted"}
 
@@ -53,10 +53,10 @@ class Program:
             client.join()
         elif command in ("idle", "leave"):
             client.idle(position)
-        flushed = client.flush(GIVE_UP_S)
+        promise = client.flush(GIVE_UP_S)
         if command in ("leave", "close"):
             self._end_session()
-        return flushed
+        return promise
 
     def _end_session(self) -> None:
         if self._client is not None:

@@ -33,8 +33,8 @@ def main(bootstrap: str, topic: str, url: str, times: str) -> None:
                         producer.note_time(now := now + 1)
         signal.setitimer(signal.ITIMER_REAL, 0)
         producer.note_time(now := now + 1)
-        flushed = producer.finish(60)
-        sys.stdout.write(f"{len(producer)} {flushed.lower == now}\n")
+        flushed_promise = producer.finish(60)
+        sys.stdout.write(f"{len(producer)} {flushed_promise.lower == now}\n")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ def encode_notes(*notes: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"notes": notes})
 
 
-async def send_items(this: Replica, *items: Item) -> list[Answer]:
+async def send_items(replica: Replica, *items: Item) -> list[Answer]:
     """Send these items in a frame, and return the answers."""
-    reply = await this.send(encode_frame(list(items)))
+    reply = await replica.send(encode_frame(list(items)))
     assert reply.status_code == 200
     return decode_answers(reply.content)
 
@@ -65,7 +65,7 @@ async def test_item_of_later_version_may_be_longer(this: Replica) -> None:
 async def test_requests_of_frame_are_answered_in_order(this: Replica) -> None:
     """A refused request does not affect the others."""
     good = encode_notes({"writer": "w", "time": 5, "position": {"0": 3}})
-    found = await send_items(
+    answers = await send_items(
         this,
         make_item(body=good),
         make_item(THERE),
@@ -76,23 +76,23 @@ async def test_requests_of_frame_are_answered_in_order(this: Replica) -> None:
         make_item(body=encode_notes({"writer": "w", "time": 7})),
     )
 
-    assert found[0].body == b'{"refused":0,"results":[{"status":"accepted","lower":5}]}'
-    assert found[6].body == b'{"refused":0,"results":[{"status":"accepted","lower":7}]}'
-    assert (found[0].status, found[1], found[6].status) == (200, NOT_MINE, 200)
-    assert [read_code(found[each]) for each in (2, 3, 4)] == [
+    assert answers[0].body == b'{"refused":0,"results":[{"status":"accepted","lower":5}]}'
+    assert answers[6].body == b'{"refused":0,"results":[{"status":"accepted","lower":7}]}'
+    assert (answers[0].status, answers[1], answers[6].status) == (200, NOT_MINE, 200)
+    assert [read_code(answers[place]) for place in (2, 3, 4)] == [
         (400, "malformed_json"),
         (422, "notes_refused"),
         (422, "invalid_request"),
     ]
-    assert found[5] == NOT_MINE or read_code(found[5]) == (404, "unknown_stream")
+    assert answers[5] == NOT_MINE or read_code(answers[5]) == (404, "unknown_stream")
 
 
 async def test_requests_of_one_writer_keep_their_order(this: Replica) -> None:
     """Rising times in one frame are all accepted."""
     items = [make_item(body=encode_notes({"writer": "w", "time": time})) for time in range(1, 301)]
-    found = await send_items(this, *items)
+    answers = await send_items(this, *items)
 
-    assert {each.status for each in found} == {200}
+    assert {answer.status for answer in answers} == {200}
     marks = this.controller.stream(HERE).history(None).after(0, 999)
     assert [mark.seq for mark in marks] == [*range(1, 301)]
 
@@ -114,20 +114,20 @@ async def test_misdirected_request_is_not_forwarded_again(
     this: Replica, method: str, path: str, body: object
 ) -> None:
     """Two replicas that take each other for the owner do not forward it in circles."""
-    forwarded = {"noted-time-forwarded": "1"}
+    forwarded_headers = {"noted-time-forwarded": "1"}
     url = f"/v1/streams/{THERE}{path}"
-    answer = await this.client.request(method, url, json=body, headers=forwarded)
+    answer = await this.client.request(method, url, json=body, headers=forwarded_headers)
 
-    asked = this.owner.asked, this.owner.frames
-    assert (answer.status_code, asked, this.store.streams()[1:]) == (421, ([], []), [])
+    requests = this.owner.asked, this.owner.frames
+    assert (answer.status_code, requests, this.store.streams()[1:]) == (421, ([], []), [])
 
 
 async def test_failed_commit_is_reported_to_each_caller(this: Replica) -> None:
     """No note of the frame is accepted."""
     this.store.watch.failures = [StoreUnavailable("the disk is full")]
-    found = await send_items(this, make_item(), make_item())
+    answers = await send_items(this, make_item(), make_item())
 
-    assert [read_code(each) for each in found] == [(503, "unavailable")] * 2
+    assert [read_code(answer) for answer in answers] == [(503, "unavailable")] * 2
 
 
 # Authorization of requests
@@ -138,54 +138,55 @@ async def replica_with_tokens() -> AsyncIterator[tuple[Replica, Guarded]]:
     """A replica that requires tokens, and the tokens."""
     guard = Guarded()
     guard.token("admin")
-    async with run_replica(guard.gate) as made:
-        yield made, guard
+    async with run_replica(guard.gate) as replica:
+        yield replica, guard
 
 
 async def test_requests_of_frame_are_checked_by_their_tokens(
     replica_with_tokens: tuple[Replica, Guarded],
 ) -> None:
     """Each request of a frame is authorized as if it were sent alone."""
-    this, guard = replica_with_tokens
-    revoked = guard.token("write")
-    guard.revoke(revoked)
+    replica, guard = replica_with_tokens
+    revoked_token = guard.token("write")
+    guard.revoke(revoked_token)
     tokens = {
         "": (401, "unauthenticated"),
         "nonsense": (401, "unauthenticated"),
-        revoked: (401, "unauthenticated"),
+        revoked_token: (401, "unauthenticated"),
         guard.token("read"): (403, "forbidden"),
         guard.token("write", streams=["another"]): (403, "forbidden"),
         guard.token("write", writers=["x"]): (403, "foreign_writer"),
     }
     good = [guard.token("write"), guard.token("write", streams=[HERE], writers=["w"])]
     items = [make_item(token=token) for token in (*tokens, *good)]
-    found = await send_items(this, *items)
+    answers = await send_items(replica, *items)
 
-    assert [read_code(each) for each in found[:-2]] == list(tokens.values())
-    assert [each.status for each in found[-2:]] == [200, 200]
+    assert [read_code(answer) for answer in answers[:-2]] == list(tokens.values())
+    assert [answer.status for answer in answers[-2:]] == [200, 200]
 
 
 async def test_frame_without_secret_is_refused(
     replica_with_tokens: tuple[Replica, Guarded],
 ) -> None:
     """Without the secret of the replicas, its body is not read, also with a valid token."""
-    this, guard = replica_with_tokens
-    secret = this.store.replicas_secret()
+    replica, guard = replica_with_tokens
+    secret = replica.store.replicas_secret()
     token = {b"authorization": f"Bearer {guard.token('admin')}".encode()}
-    shown = [
+    header_sets = [
         {},
         {SECRET_HEADER: b""},
         {SECRET_HEADER: secret[:-1]},
         {SECRET_HEADER: secret + b"x"},
         token,
     ]
-    with capture_logs() as logged:
-        found = [
-            await this.client.post(FORWARDED_PATH, content=b"x", headers=each) for each in shown
+    with capture_logs() as logs:
+        answers = [
+            await replica.client.post(FORWARDED_PATH, content=b"x", headers=headers)
+            for headers in header_sets
         ]
 
-    assert [problem(each)[:2] for each in found] == [(403, "forbidden")] * 5
-    assert secret.decode() not in repr(logged) + "".join(each.text for each in found)
+    assert [problem(answer)[:2] for answer in answers] == [(403, "forbidden")] * 5
+    assert secret.decode() not in repr(logs) + "".join(answer.text for answer in answers)
 
 
 async def test_changed_secret_is_read_again(this: Replica) -> None:
@@ -195,19 +196,19 @@ async def test_changed_secret_is_read_again(this: Replica) -> None:
     this.store._secret = b"another"
     now = asyncio.get_running_loop().time()
     this.forwarding.secret._again_at = now  # as a second later
-    changed = await this.send(encode_frame([]))
-    old = await this.send(encode_frame([]), was)
+    later_reply = await this.send(encode_frame([]))
+    earlier_reply = await this.send(encode_frame([]), was)
 
-    assert (changed.status_code, problem(old)[:2]) == (200, (403, "forbidden"))
+    assert (later_reply.status_code, problem(earlier_reply)[:2]) == (200, (403, "forbidden"))
 
 
 async def test_refused_frames_read_database_once_second(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(this.store, "replicas_secret", read := Mock(return_value=b"secret"))
-    found = await asyncio.gather(*(this.send(b"", b"guessed") for _ in range(50)))
+    monkeypatch.setattr(this.store, "replicas_secret", read_secret := Mock(return_value=b"secret"))
+    replies = await asyncio.gather(*(this.send(b"", b"guessed") for _ in range(50)))
 
-    assert ({each.status_code for each in found}, read.call_count) == ({403}, 1)
+    assert ({reply.status_code for reply in replies}, read_secret.call_count) == ({403}, 1)
 
 
 async def test_large_frame_lets_others_run(this: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,11 +229,11 @@ async def test_large_frame_lets_others_run(this: Replica, monkeypatch: pytest.Mo
             await asyncio.sleep(0)
 
     heart = asyncio.create_task(beat())
-    found = decode_answers((await this.send(frame)).content)
+    answers = decode_answers((await this.send(frame)).content)
     heart.cancel()
 
-    assert {len(msgspec.json.decode(each.body)["errors"]) for each in found} == {1}
-    assert turns > len(found) / 10
+    assert {len(msgspec.json.decode(answer.body)["errors"]) for answer in answers} == {1}
+    assert turns > len(answers) / 10
 
 
 # Invalid frames
@@ -240,23 +241,23 @@ async def test_large_frame_lets_others_run(this: Replica, monkeypatch: pytest.Mo
 
 async def test_frame_over_limit_is_refused(this: Replica) -> None:
     """A frame of exactly the limit is read."""
-    filled = encode_frame([make_item(body=b"")])
-    body = b" " * (MAX_FRAME - len(filled) - 3)  # its length takes five bytes then, not two
-    whole = encode_frame([make_item(body=body)])
-    over = problem(await this.send(whole + b" "))
-    found = await send_items(this, make_item(body=body))
+    empty_frame = encode_frame([make_item(body=b"")])
+    body = b" " * (MAX_FRAME - len(empty_frame) - 3)  # its length takes five bytes then, not two
+    whole_frame = encode_frame([make_item(body=body)])
+    over = problem(await this.send(whole_frame + b" "))
+    answers = await send_items(this, make_item(body=body))
 
-    assert len(whole) == MAX_FRAME
-    assert (over[:2], read_code(found[0])) == ((413, "too_large"), (400, "malformed_json"))
+    assert len(whole_frame) == MAX_FRAME
+    assert (over[:2], read_code(answers[0])) == ((413, "too_large"), (400, "malformed_json"))
 
 
 async def test_frame_with_too_many_requests_is_refused(this: Replica) -> None:
     """Half a million tiny requests would block the loop for seconds."""
     tiny = Item("", b"", b"")
     over = problem(await this.send(encode_frame([tiny] * (MOST_ITEMS + 1))))
-    found = await send_items(this, *[tiny] * MOST_ITEMS)
+    answers = await send_items(this, *[tiny] * MOST_ITEMS)
 
-    assert (over[:2], len(found)) == ((400, "malformed_frame"), MOST_ITEMS)
+    assert (over[:2], len(answers)) == ((400, "malformed_frame"), MOST_ITEMS)
 
 
 NAMES = st.one_of(st.sampled_from([HERE, THERE, "", "a/b", "✈", "x" * 300, "\x00"]), st.text())
@@ -272,27 +273,27 @@ STATUSES = {200, 400, 404, 421, 422}
 @pytest.fixture(scope="module")
 async def hardy() -> AsyncIterator[Replica]:
     """A replica that all examples share."""
-    async with run_replica() as made:
-        yield made
+    async with run_replica() as replica:
+        yield replica
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(ITEMS, max_size=5))
 async def test_any_frame_has_answer_for_each_request(hardy: Replica, sent: list[Item]) -> None:
     """No answer is a server fault, and the next frame is accepted."""
-    found = await send_items(hardy, *sent)
+    answers = await send_items(hardy, *sent)
 
-    assert len(found) == len(sent)
-    assert {each.status for each in found} <= STATUSES
+    assert len(answers) == len(sent)
+    assert {answer.status for answer in answers} <= STATUSES
     assert (await send_items(hardy, make_item()))[0][0] == 200
 
 
-def break_frame(sent: list[Item], changes: list[tuple[float, int, bytes]]) -> bytes:
+def break_frame(items: list[Item], changes: list[tuple[float, int, bytes]]) -> bytes:
     """Return a frame with some of its bytes changed, removed or added."""
-    frame = bytearray(encode_frame(sent))
-    for where, length, replaced in changes:
-        begin = int(where * len(frame))
-        frame[begin : begin + length] = replaced
+    frame = bytearray(encode_frame(items))
+    for share, length, replacement in changes:
+        begin = int(share * len(frame))
+        frame[begin : begin + length] = replacement
     return bytes(frame)
 
 
@@ -315,7 +316,7 @@ async def test_broken_frame_is_answered_or_refused(hardy: Replica, frame: bytes)
     reply = await hardy.send(frame)
 
     if reply.status_code == 200:
-        assert {each.status for each in decode_answers(reply.content)} <= STATUSES
+        assert {answer.status for answer in decode_answers(reply.content)} <= STATUSES
     else:
         assert problem(reply)[:2] == (400, "malformed_frame")
     assert (await send_items(hardy, make_item()))[0][0] == 200

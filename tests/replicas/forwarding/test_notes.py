@@ -34,14 +34,14 @@ async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
     """The answer of the owner is returned unchanged."""
     refusal = b'{"status":409,"code":"conflict"}'
     this.owner.answer = Mock(side_effect=[Answer.of(409, refusal, PROBLEM), RESULTS])
-    refused = await this.note(THERE, "a")
-    taken = await this.note(THERE, "a", "b")
+    refusal_reply = await this.note(THERE, "a")
+    accepted_reply = await this.note(THERE, "a", "b")
 
     bodies = [
         msgspec.json.decode(item.body)["notes"] for frame in this.owner.frames for item in frame
     ]
-    assert (refused.status_code, refused.content) == (409, refusal)
-    assert (taken.status_code, taken.content) == (RESULTS.status, RESULTS.body)
+    assert (refusal_reply.status_code, refusal_reply.content) == (409, refusal)
+    assert (accepted_reply.status_code, accepted_reply.content) == (RESULTS.status, RESULTS.body)
     first, second = ({"writer": writer, "time": 5} for writer in "ab")
     assert bodies == [[first], [first, second]]
 
@@ -61,11 +61,11 @@ async def test_asked_replica_explains_refused_body(this: Replica) -> None:
     """It names all faults, while the owner names only the first fault of a frame."""
     this.owner.answer = lambda _: Answer.of(422, b'{"errors":[1]}', PROBLEM)
     path = f"/v1/streams/{THERE}/notes"
-    found = await this.client.post(path, json={"notes": [{"writer": 1, "times": 2}]})
-    refused = await this.note(THERE)
+    answer = await this.client.post(path, json={"notes": [{"writer": 1, "times": 2}]})
+    refusal = await this.note(THERE)
 
-    assert places(found) == ["body.notes.0.writer", "body.notes.0.times"]
-    assert refused.json() == {"errors": [1]}
+    assert places(answer) == ["body.notes.0.writer", "body.notes.0.times"]
+    assert refusal.json() == {"errors": [1]}
 
 
 async def test_waiting_requests_share_frame(this: Replica) -> None:
@@ -80,15 +80,15 @@ async def test_waiting_requests_share_frame(this: Replica) -> None:
 
 async def test_few_frames_are_sent_at_once(this: Replica) -> None:
     """Later requests wait until one of these frames is answered."""
-    opened = asyncio.Event()
-    this.owner.before = opened.wait
-    asked = []
+    opened_event = asyncio.Event()
+    this.owner.before = opened_event.wait
+    requests = []
     for n in range(30):
-        asked.append(asyncio.create_task(this.note(THERE, f"w{n}")))
+        requests.append(asyncio.create_task(this.note(THERE, f"w{n}")))
         await asyncio.sleep(0.005)
     under_way = len(this.owner.frames)
-    opened.set()
-    answers = await asyncio.gather(*asked)
+    opened_event.set()
+    answers = await asyncio.gather(*requests)
 
     assert (under_way, {answer.status_code for answer in answers}) == (FRAMES_AT_ONCE, {200})
     assert sum(map(len, this.owner.frames[:under_way])) < 15
@@ -122,29 +122,29 @@ async def test_notes_wait_for_stream_without_owner(this: Replica) -> None:
     """They go to the next owner."""
     this.set_owner(None)  # and this replica has its share already
     await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) is None)
-    asked = asyncio.create_task(this.note(THERE))
+    request = asyncio.create_task(this.note(THERE))
     await asyncio.sleep(0.3)
     before = len(this.owner.frames)
     this.set_owner(ELSEWHERE)
 
-    assert (before, (await asked).status_code, len(this.owner.frames)) == (0, 200, 1)
+    assert (before, (await request).status_code, len(this.owner.frames)) == (0, 200, 1)
 
 
 async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> None:
-    there = StreamRecord("id-there", THERE, StreamSettings(mark_interval_ms=0))
-    this.store.commit(ChangeSet(there))
+    other_record = StreamRecord("id-there", THERE, StreamSettings(mark_interval_ms=0))
+    this.store.commit(ChangeSet(other_record))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
-    asked = asyncio.create_task(this.note(THERE))
+    request = asyncio.create_task(this.note(THERE))
     await wait_until_async(lambda: bool(this.owner.frames))
     this.set_owner(None, replicas=1)
-    answer = await asked
+    answer = await request
 
     assert answer.json() == {"refused": 0, "results": [{"status": "accepted", "lower": 5}]}
     assert this.controller.owns(THERE)
 
 
 @pytest.mark.usefixtures("short_hold")
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)
 async def test_unreachable_owner_is_reported(
     this: Replica, trouble: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,8 +153,8 @@ async def test_unreachable_owner_is_reported(
     monkeypatch.setattr(forwarding, "log", logger := CapturingLogger())
     answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
 
-    found = [(*problem(each)[:2], each.headers["retry-after"]) for each in answers]
-    assert found == [(503, "no_owner", "1")] * 2
+    problems = [(*problem(answer)[:2], answer.headers["retry-after"]) for answer in answers]
+    assert problems == [(503, "no_owner", "1")] * 2
     assert [call.args for call in logger.calls] == [("forwarding_failed",)]
 
 
@@ -186,40 +186,40 @@ async def test_waiting_requests_and_bytes_are_bounded(
 ) -> None:
     """The next request is refused, and the waiting ones are answered."""
     monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 1000)
-    opened = asyncio.Event()
+    opened_event = asyncio.Event()
     names = [f"writer-{n}" for n in range(writers)]
-    async with run_replica(limits=Limits(waiting_requests=5)) as this:
-        this.owner.before = opened.wait
-        asked = [asyncio.create_task(this.note(THERE, *names)) for _ in range(requests)]
-        await wait_until_async(lambda: bool(this.owner.frames))
-        over = await this.note(THERE)
-        opened.set()
-        answers = [*await asyncio.gather(*asked), await this.note(THERE)]
+    async with run_replica(limits=Limits(waiting_requests=5)) as replica:
+        replica.owner.before = opened_event.wait
+        asked = [asyncio.create_task(replica.note(THERE, *names)) for _ in range(requests)]
+        await wait_until_async(lambda: bool(replica.owner.frames))
+        over = await replica.note(THERE)
+        opened_event.set()
+        answers = [*await asyncio.gather(*asked), await replica.note(THERE)]
 
     assert problem(over)[:2] == (503, "overloaded")
-    assert {each.status_code for each in answers} == {200}
+    assert {answer.status_code for answer in answers} == {200}
 
 
 async def test_token_is_forwarded() -> None:
     """The owner checks the token."""
     guard = Guarded()
     token = guard.token("write", writers=["w"])
-    shown = {"authorization": f"Bearer {token}"}
-    async with run_replica(guard.gate) as this:
-        await this.note(THERE, **shown)
-        refused = await this.note(THERE)
+    token_header = {"authorization": f"Bearer {token}"}
+    async with run_replica(guard.gate) as replica:
+        await replica.note(THERE, **token_header)
+        answer_without = await replica.note(THERE)
         guard.revoke(token)
-        revoked = await this.note(THERE, **shown)
+        answer_after_revoking = await replica.note(THERE, **token_header)
 
-    ((item,),) = this.owner.frames
+    ((item,),) = replica.owner.frames
     assert item.authorization == f"Bearer {token}".encode()
-    assert [each.status_code for each in (refused, revoked)] == [401, 401]
+    assert [answer.status_code for answer in (answer_without, answer_after_revoking)] == [401, 401]
 
 
 # Requests whose owner is unavailable or has changed
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -265,13 +265,17 @@ async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> N
     path = f"/v1/streams/{HERE}"
     body = {"mark_interval_ms": 7}
     this.owner.reply = lambda request: httpx.Response(200, content=request.content)
-    put, noted, report = await this.lose(
+    put_answer, note_answer, report = await this.lose(
         lambda: this.client.put(path, json=body),
         lambda: this.note(HERE),
         lambda: this.client.put(f"{path}/reader-groups/g/readers/r", json={"position": {}}),
     )
 
-    assert (put.json(), noted.content, report.json()) == (body, RESULTS.body, {"position": {}})
+    assert (put_answer.json(), note_answer.content, report.json()) == (
+        body,
+        RESULTS.body,
+        {"position": {}},
+    )
     assert [request.method for request in this.owner.asked] == ["PUT", "PUT"]
 
 
@@ -279,26 +283,26 @@ async def test_waiting_poll_follows_its_stream(this: Replica) -> None:
     """It is forwarded as soon as the stream moves."""
     this.owner.reply = lambda request: httpx.Response(200, json={"at": request.url.host})
     poll = this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=30000")
-    asked = asyncio.create_task(poll)
+    request = asyncio.create_task(poll)
     await wait_until_async(lambda: len(this.controller.polls) == 1)
     await this.lose()
 
     async with asyncio.timeout(20):
-        assert (await asked).json() == {"at": "other"}
+        assert (await request).json() == {"at": "other"}
 
 
 async def test_forwarded_request_waiting_for_commit_is_misdirected(this: Replica) -> None:
     """The forwarding replica finds the new owner."""
-    forwarded = {"noted-time-forwarded": "1"}
+    forwarded_headers = {"noted-time-forwarded": "1"}
     path = f"/v1/streams/{HERE}"
     item = Item(HERE, b"", b'{"notes":[{"writer":"w"}]}')
-    put, noted, frame = await this.lose(
-        lambda: this.client.put(path, json={}, headers=forwarded),
-        lambda: this.note(HERE, **forwarded),
+    put_answer, note_answer, frame = await this.lose(
+        lambda: this.client.put(path, json={}, headers=forwarded_headers),
+        lambda: this.note(HERE, **forwarded_headers),
         lambda: this.send(encode_frame([item])),
     )
 
-    assert [put.status_code, noted.status_code] == [421, 421]
+    assert [put_answer.status_code, note_answer.status_code] == [421, 421]
     assert decode_answers(frame.content) == [NOT_MINE]
     assert (this.owner.asked, this.owner.frames) == ([], [])
 

@@ -16,38 +16,38 @@ NO_STORE = {"cache-control": "no-store"}
 async def test_other_requests_are_forwarded_unchanged(this: Replica) -> None:
     """Method, path, query, body and the relevant headers are forwarded once."""
     path = f"/v1/streams/{THERE}/reader-groups/g%2F/readers/r?a=%20b&a=2"
-    shown = {"authorization": "Bearer x", "cookie": "c", "x-forwarded-for": "1.2.3.4"}
-    shown["noted-request"] = REQUEST_ID
-    await this.client.put(path, json={"position": {}}, headers=shown)
-    (asked,) = this.owner.asked
+    sent_headers = {"authorization": "Bearer x", "cookie": "c", "x-forwarded-for": "1.2.3.4"}
+    sent_headers["noted-request"] = REQUEST_ID
+    await this.client.put(path, json={"position": {}}, headers=sent_headers)
+    (request,) = this.owner.asked
 
-    passed = {"authorization", "content-type", "accept", "noted-time-forwarded", "cookie"}
-    assert (asked.method, str(asked.url)) == ("PUT", f"{OTHER}{path}")
-    assert asked.content == b'{"position":{}}'
-    assert {name: asked.headers[name] for name in passed & asked.headers.keys()} == {
+    passed_names = {"authorization", "content-type", "accept", "noted-time-forwarded", "cookie"}
+    assert (request.method, str(request.url)) == ("PUT", f"{OTHER}{path}")
+    assert request.content == b'{"position":{}}'
+    assert {name: request.headers[name] for name in passed_names & request.headers.keys()} == {
         "authorization": "Bearer x",
         "content-type": "application/json",
         "accept": "*/*",
         "noted-time-forwarded": "1",
     }
-    assert not {"x-forwarded-for", "noted-request"} & asked.headers.keys()
+    assert not {"x-forwarded-for", "noted-request"} & request.headers.keys()
 
 
 async def test_forwarded_answers_are_unchanged(this: Replica) -> None:
     """Status, body and the relevant headers are returned."""
-    given = {
+    answer_headers = {
         "retry-after": "7",
         "content-type": "text/x",
         "www-authenticate": "Bearer",
         "allow": "GET",
     }
     this.owner.reply = lambda _: httpx.Response(
-        418, content=b"tea", headers=given | {"server": "other", "connection": "close"}
+        418, content=b"tea", headers=answer_headers | {"server": "other", "connection": "close"}
     )
     answer = await this.client.get(f"/v1/streams/{THERE}/explain")
 
     assert (answer.status_code, answer.content) == (418, b"tea")
-    assert dict(answer.headers) == given | NO_STORE | {
+    assert dict(answer.headers) == answer_headers | NO_STORE | {
         "content-length": "3",
         "noted-time-owner": OTHER,
     }
@@ -64,19 +64,19 @@ async def test_forwarded_answer_has_the_id_of_its_own_request(this: Replica) -> 
         await this.client.get(f"/v1/streams/{THERE}/explain"),
     ]
 
-    found = [each.headers.get_list("noted-request") for each in answers]
-    assert found == [[REQUEST_ID], [REQUEST_ID], []]
+    request_ids = [answer.headers.get_list("noted-request") for answer in answers]
+    assert request_ids == [[REQUEST_ID], [REQUEST_ID], []]
 
 
 async def test_answer_without_body_has_no_length(this: Replica) -> None:
     """A 204 must not have a length."""
     this.owner.reply = lambda _: httpx.Response(204)
-    forwarded = await this.client.delete(f"/v1/streams/{THERE}")
-    own = await this.client.delete(f"/v1/streams/{HERE}")
+    forwarded_answer = await this.client.delete(f"/v1/streams/{THERE}")
+    own_answer = await this.client.delete(f"/v1/streams/{HERE}")
 
-    assert (own.status_code, dict(own.headers)) == (204, NO_STORE)
-    assert forwarded.status_code == 204
-    assert dict(forwarded.headers) == {"noted-time-owner": OTHER} | NO_STORE
+    assert (own_answer.status_code, dict(own_answer.headers)) == (204, NO_STORE)
+    assert forwarded_answer.status_code == 204
+    assert dict(forwarded_answer.headers) == {"noted-time-owner": OTHER} | NO_STORE
 
 
 async def test_timeout_of_forwarded_poll_includes_its_wait(this: Replica) -> None:
@@ -85,7 +85,7 @@ async def test_timeout_of_forwarded_poll_includes_its_wait(this: Replica) -> Non
     await this.client.get(f"{path}/marks?wait_ms=20000")
     await this.client.post(f"{path}/completeness", json={"to": 5, "wait_ms": 20000})
 
-    assert [each.extensions["timeout"]["read"] for each in this.owner.asked] == [24, 24]
+    assert [request.extensions["timeout"]["read"] for request in this.owner.asked] == [24, 24]
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_advertised_url_is_normalized(url: str) -> None:
 )
 def test_invalid_url_is_not_advertised(url: str) -> None:
     """The refusal does not repeat a password."""
-    with pytest.raises(Rejected, match="--advertise") as refused:
+    with pytest.raises(Rejected, match="--advertise") as refusal:
         normalize_url(url)
 
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(refusal.value)

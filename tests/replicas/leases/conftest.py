@@ -10,17 +10,17 @@ from tests.replicas.leases.sessions import ALL, LONG_MS, Lease, MakeReplica
 @pytest.fixture
 def make(url: str) -> Iterator[MakeReplica]:
     """Makes the store of a replica with this URL, after its first heartbeat."""
-    made: list[PostgresStore] = []
+    stores: list[PostgresStore] = []
 
-    def begin(called: str) -> PostgresStore:
+    def begin(replica_url: str) -> PostgresStore:
         store = PostgresStore(url)
-        made.append(store)
-        store.register(called)
+        stores.append(store)
+        store.register(replica_url)
         store.heartbeat()
         return store
 
     yield begin
-    for store in made:
+    for store in stores:
         store.close()
 
 

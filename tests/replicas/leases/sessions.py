@@ -52,13 +52,15 @@ def is_lost(act: Callable[[], object]) -> bool:
     return True
 
 
-def make_older(called: str, server: Server, url: str) -> None:
+def make_older(replica_url: str, server: Server, url: str) -> None:
     """Let the replica with this URL be an older controller, which knows no renewals."""
-    older = f"UPDATE noted_time_replica SET renewed_at = NULL WHERE url = '{called}' RETURNING pid"  # noqa: S608 - our own name
+    older = (
+        f"UPDATE noted_time_replica SET renewed_at = NULL WHERE url = '{replica_url}' RETURNING pid"  # noqa: S608 - our own name
+    )
     assert server.execute(older, url)
 
 
-def end_session(called: str, server: Server, url: str) -> None:
+def end_session(replica_url: str, server: Server, url: str) -> None:
     """End the session of the replica with this URL."""
-    pid = f"SELECT pid FROM noted_time_replica WHERE url = '{called}'"  # noqa: S608 - our own name
+    pid = f"SELECT pid FROM noted_time_replica WHERE url = '{replica_url}'"  # noqa: S608 - our own name
     server.execute(f"SELECT pg_terminate_backend(({pid}))", url)

@@ -25,13 +25,13 @@ def test_heartbeat_shows_owners(
 ) -> None:
     """It shows own and free buckets, the URLs of other owners, and the number of replicas."""
     a.release(range(10))
-    taken = b.acquire(range(5))
+    acquired_buckets = b.acquire(range(5))
 
     of_a = frozenset(range(10, 64))
     of_b = frozenset(range(5))
     seen_by_a = a.heartbeat()
     seen_by_b = b.heartbeat()
-    assert (taken, seen_by_a.free) == (of_b, frozenset(range(5, 10)))
+    assert (acquired_buckets, seen_by_a.free) == (of_b, frozenset(range(5, 10)))
     assert seen_by_a == Leases(64, of_a, dict.fromkeys(of_b, "http://b"), 2)
     assert seen_by_b == Leases(64, of_b, dict.fromkeys(of_a, "http://a"), 2)
     server.execute("DELETE FROM noted_time_replica", url)
@@ -50,25 +50,25 @@ def test_bucket_has_one_owner_at_time(make: MakeReplica) -> None:
     """Four replicas acquire and release as fast as they can."""
     owners: dict[int, str] = {}
     broken: list[tuple[int, str, str]] = []
-    taken = dict.fromkeys(("http://1", "http://2", "http://3", "http://4"), 0)
+    counts_taken = dict.fromkeys(("http://1", "http://2", "http://3", "http://4"), 0)
 
     def work(name: str, store: PostgresStore) -> None:
         for turn in range(60):
             got = store.acquire(range(turn % 3, 64, 3))
-            taken[name] += len(got)
-            broken.extend((each, name, owners[each]) for each in got if each in owners)
+            counts_taken[name] += len(got)
+            broken.extend((bucket, name, owners[bucket]) for bucket in got if bucket in owners)
             owners.update(dict.fromkeys(got, name))
-            for each in got:
-                del owners[each]
+            for bucket in got:
+                del owners[bucket]
             store.release(got)
 
-    threads = [threading.Thread(target=work, args=(name, make(name))) for name in taken]
+    threads = [threading.Thread(target=work, args=(name, make(name))) for name in counts_taken]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
 
-    assert (broken, all(taken.values())) == ([], True)
+    assert (broken, all(counts_taken.values())) == ([], True)
 
 
 @pytest.mark.parametrize("kind", ["schema", "database"])
@@ -80,10 +80,14 @@ def test_schemas_and_databases_are_separate(url: str, server: Server, kind: str)
     else:
         elsewhere = server.make_database()
     migrate(elsewhere)
-    with closing(PostgresStore(url)) as one, closing(PostgresStore(elsewhere)) as other:
-        taken = [each.acquire(each.heartbeat().free) for each in (one, other)]
+    with closing(PostgresStore(url)) as one_store, closing(PostgresStore(elsewhere)) as other:
+        acquired_buckets = [store.acquire(store.heartbeat().free) for store in (one_store, other)]
 
-        assert (taken, one.heartbeat().replicas, other.heartbeat().others) == ([ALL, ALL], 1, {})
+        assert (acquired_buckets, one_store.heartbeat().replicas, other.heartbeat().others) == (
+            [ALL, ALL],
+            1,
+            {},
+        )
 
 
 def test_ordinary_user_can_end_silent_session(
@@ -97,9 +101,9 @@ def test_ordinary_user_can_end_silent_session(
     server.execute(f"ALTER DATABASE {database} OWNER TO plain")
     plain = url.replace("//noted:", "//plain:")
     migrate(plain)
-    with closing(PostgresStore(plain)) as one, closing(PostgresStore(plain)) as other:
-        one.register("http://a")
-        one.acquire(one.heartbeat().free)
+    with closing(PostgresStore(plain)) as one_store, closing(PostgresStore(plain)) as other:
+        one_store.register("http://a")
+        one_store.acquire(one_store.heartbeat().free)
         before = set(other.heartbeat().others.values())
         outlast_lease(lease)
 
@@ -115,9 +119,13 @@ def test_leaving_replica_releases_all_buckets(a: PostgresStore, b: PostgresStore
     free = b.heartbeat()
     b.acquire(ALL)
 
-    seen = a.heartbeat()
+    leases = a.heartbeat()
     assert (free.free, free.replicas) == (ALL, 1)
-    assert (seen.mine, set(seen.others.values()), seen.replicas) == (frozenset(), {"http://b"}, 1)
+    assert (leases.mine, set(leases.others.values()), leases.replicas) == (
+        frozenset(),
+        {"http://b"},
+        1,
+    )
 
 
 def test_replica_that_left_does_not_return(
@@ -144,7 +152,7 @@ def test_replica_without_session_has_left(
 def test_closed_store_frees_its_buckets_at_once(a: PostgresStore, b: PostgresStore) -> None:
     """Other replicas do not wait for the end of its lease. It starts no other session."""
     a.close()
-    refused = is_lost(a.heartbeat)
+    is_refused = is_lost(a.heartbeat)
     after = b.heartbeat()
 
-    assert (refused, after.free, after.replicas) == (True, ALL, 1)
+    assert (is_refused, after.free, after.replicas) == (True, ALL, 1)

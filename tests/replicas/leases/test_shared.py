@@ -51,8 +51,8 @@ def test_session_of_another_client_changes_nothing(
         act(shared)
 
     other = make("http://b")
-    kept = [each.writer for each in other.members("id-1")]
-    assert (kept, read_seqs(other), other.heartbeat().free) == (["UA"], [1], frozenset())
+    writer_names = [member.writer for member in other.members("id-1")]
+    assert (writer_names, read_seqs(other), other.heartbeat().free) == (["UA"], [1], frozenset())
 
 
 def test_new_session_with_a_token_is_refused(

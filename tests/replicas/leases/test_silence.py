@@ -109,13 +109,13 @@ def test_idle_store_that_renews_is_not_silent(
 ) -> None:
     """The session that commits may be silent: its controller is busy."""
     lease(FAIR_MS)
-    seen = set()
+    renewals = set()
     for _ in repeat_over_lease():
-        renewed = a.renew()
-        seen.add((renewed, len(b.heartbeat().others)))
+        is_renewed = a.renew()
+        renewals.add((is_renewed, len(b.heartbeat().others)))
     lease(LONG_MS)
 
-    assert (seen, a.heartbeat().mine) == ({(True, 64)}, ALL)
+    assert (renewals, a.heartbeat().mine) == ({(True, 64)}, ALL)
 
 
 def test_former_session_of_process_id_renews_nothing(
@@ -125,9 +125,9 @@ def test_former_session_of_process_id_renews_nothing(
     server.execute("UPDATE noted_time_replica SET connected_at = renewed_at + 1", url)
     outlast_lease(lease)
     a.ping()
-    seen = set(b.heartbeat().others.values())
+    owner_urls = set(b.heartbeat().others.values())
 
-    assert (seen, a.renew()) == ({"http://a"}, False)
+    assert (owner_urls, a.renew()) == ({"http://a"}, False)
 
 
 def test_session_in_long_query_keeps_its_lease(  # noqa: PLR0913 - fixtures
@@ -145,11 +145,11 @@ def test_session_in_long_query_keeps_its_lease(  # noqa: PLR0913 - fixtures
     wait_for_query(server, url, "PgSleep")
     outlast_lease(lease)
     keep_lease()
-    seen = len(b.heartbeat().others)
+    seen_count = len(b.heartbeat().others)
     lease(LONG_MS)
     working.join()
 
-    assert (seen, a.heartbeat().mine) == (64, ALL)
+    assert (seen_count, a.heartbeat().mine) == (64, ALL)
 
 
 def test_session_that_waits_for_lock_keeps_its_lease(  # noqa: PLR0913 - fixtures
@@ -169,11 +169,11 @@ def test_session_that_waits_for_lock_keeps_its_lease(  # noqa: PLR0913 - fixture
         wait_for_query(server, url, "relation")
         outlast_lease(lease)
         keep_lease()
-        seen = len(b.heartbeat().others)
+        seen_count = len(b.heartbeat().others)
         lease(LONG_MS)
     held_up.join()
 
-    assert (seen, read_seqs(a)) == (64, [1])
+    assert (seen_count, read_seqs(a)) == (64, [1])
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,12 @@ def test_read_after_lost_session_fails(
 
 def test_session_without_its_locks_is_lost(a: PostgresStore, b: PostgresStore) -> None:
     """The renewal finds out, and the next heartbeat starts another session without buckets."""
-    held = a.renew()
+    has_lease = a.renew()
     a._session.session().execute("SELECT pg_advisory_unlock_all()")
-    renewed = a.renew()
-    reported = [is_lost(act) for act in (a.ping, lambda: a.commit(build_changes()))]
+    is_renewed = a.renew()
+    losses = [is_lost(act) for act in (a.ping, lambda: a.commit(build_changes()))]
 
-    assert (held, renewed, reported) == (True, False, [True, True])
+    assert (has_lease, is_renewed, losses) == (True, False, [True, True])
     assert (a.heartbeat().mine, a.renew(), b.heartbeat().replicas) == (frozenset(), True, 2)
 
 
@@ -260,9 +260,9 @@ def test_renewal_continues_after_its_own_session_is_lost(
     renewing = a._session._renewing
     assert renewing is not None
     server.execute(f"SELECT pg_terminate_backend({renewing.info.backend_pid}, 5000)", url)
-    refused = is_lost(a.renew)
+    is_refused = is_lost(a.renew)
 
-    assert (refused, a.renew(), a.heartbeat().mine) == (True, True, ALL)
+    assert (is_refused, a.renew(), a.heartbeat().mine) == (True, True, ALL)
 
 
 def test_replica_that_left_has_no_lease_to_lose(a: PostgresStore) -> None:
@@ -278,12 +278,12 @@ def test_store_without_session_owns_nothing(
     outlast_lease(lease)
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
-    reported = [is_lost(act) for act in (a.ping, a.ping, lambda: a.commit(build_changes()))]
+    losses = [is_lost(act) for act in (a.ping, a.ping, lambda: a.commit(build_changes()))]
     with pytest.raises(StoreUnavailable, match=r"^the session with the database was lost; read"):
         a.ping()
     leases_of_a = a.heartbeat()
 
-    assert reported == [True] * 3
+    assert losses == [True] * 3
     assert (leases_of_a.mine, set(leases_of_a.others.values())) == (frozenset(), {"http://b"})
     b.release([3])
     assert (a.acquire([3]), b.heartbeat().others) == (frozenset([3]), {3: "http://a"})
@@ -297,13 +297,13 @@ def test_commit_after_lost_session_appends_nothing(
     outlast_lease(lease)
     b.heartbeat()
     lease(LONG_MS)
-    reported = [is_lost(lambda: commit(a, mark(2)))]
+    losses = [is_lost(lambda: commit(a, mark(2)))]
     free = read_seqs(b)
     b.acquire(ALL)
     commit(b, mark(2))
-    reported.append(is_lost(lambda: commit(a, mark(3))))
+    losses.append(is_lost(lambda: commit(a, mark(3))))
 
-    assert (reported, free, read_seqs(b)) == ([True, True], [1], [1, 2])
+    assert (losses, free, read_seqs(b)) == ([True, True], [1], [1, 2])
 
 
 def test_running_commit_of_lost_session_is_undone(

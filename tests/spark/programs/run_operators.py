@@ -58,50 +58,56 @@ STARTS_AT_ONCE = 4
 """A query waits for its Python processes for most of its start."""
 
 
-def windows(read: Read) -> DataFrame:
+def windows(read_stream: Read) -> DataFrame:
     """Return (start, count) of each window."""
-    counts = read("departures").groupBy(F.window("time", ms(WINDOW_MS))).count()
+    counts = read_stream("departures").groupBy(F.window("time", ms(WINDOW_MS))).count()
     return counts.select(F.unix_millis("window.start"), "count")
 
 
-def sessions(read: Read) -> DataFrame:
+def sessions(read_stream: Read) -> DataFrame:
     """Return (carrier, start, end, count) of each session."""
     session = F.session_window("time", ms(GAP_MS)).alias("session")
-    counts = read("departures").groupBy(F.substring("name", 1, 1).alias("carrier"), session).count()
+    counts = (
+        read_stream("departures")
+        .groupBy(F.substring("name", 1, 1).alias("carrier"), session)
+        .count()
+    )
     bounds = (F.unix_millis(f"session.{bound}") for bound in ("start", "end"))
     return counts.select("carrier", *bounds, "count")
 
 
-def names(read: Read) -> DataFrame:
+def names(read_stream: Read) -> DataFrame:
     """Return (name) of each departure, which comes once or twice."""
-    return read("departures").dropDuplicatesWithinWatermark(["name"]).select("name")
+    return read_stream("departures").dropDuplicatesWithinWatermark(["name"]).select("name")
 
 
-def inner(read: Read) -> DataFrame:
+def inner(read_stream: Read) -> DataFrame:
     """Return (name, departure, arrival) of each departure with an arrival."""
-    return _join(read, "inner")
+    return _join(read_stream, "inner")
 
 
-def outer(read: Read) -> DataFrame:
+def outer(read_stream: Read) -> DataFrame:
     """Return the inner pairs, and (name, departure, none) of each departure without an arrival."""
-    return _join(read, "left_outer")
+    return _join(read_stream, "left_outer")
 
 
-def _join(read: Read, how: str) -> DataFrame:
-    left = read("departures").select("time", "name")
-    right = read("arrivals").select(F.col("time").alias("landed"), F.col("name").alias("who"))
+def _join(read_stream: Read, join_type: str) -> DataFrame:
+    left = read_stream("departures").select("time", "name")
+    right = read_stream("arrivals").select(
+        F.col("time").alias("landed"), F.col("name").alias("who")
+    )
     soon = f"name = who AND landed >= time AND landed <= time + INTERVAL {ms(SOON_MS)}"
-    pairs = left.join(right, F.expr(soon), how)
+    pairs = left.join(right, F.expr(soon), join_type)
     return pairs.select("name", F.unix_millis("time"), F.unix_millis("landed"))
 
 
-def timers(read: Read) -> DataFrame:
+def timers(read_stream: Read) -> DataFrame:
     """Return (carrier, end of the window, count) when the timer of both fires."""
     start = F.unix_millis("time") - F.pmod(F.unix_millis("time"), F.lit(WINDOW_MS))
-    keyed = read("departures").select(
+    keyed_rows = read_stream("departures").select(
         "time", F.substring("name", 1, 1).alias("carrier"), (start + WINDOW_MS).alias("end")
     )
-    return keyed.groupBy("carrier", "end").transformWithState(
+    return keyed_rows.groupBy("carrier", "end").transformWithState(
         Counting(), "carrier STRING, end LONG, count LONG", "append", "EventTime"
     )
 
@@ -133,12 +139,12 @@ class Counting(StatefulProcessor):
         """Return the count, and forget it."""
         count = self._read_count()
         self._count.clear()
-        fired = expiredTimerInfo.getExpiryTimeInMs()
-        yield Row(carrier=key[0], end=fired, count=count)
+        expired_ms = expiredTimerInfo.getExpiryTimeInMs()
+        yield Row(carrier=key[0], end=expired_ms, count=count)
 
     def _read_count(self) -> int:
-        counted = self._count.get()
-        return int(counted[0]) if counted else 0
+        count_row = self._count.get()
+        return int(count_row[0]) if count_row else 0
 
 
 OPERATORS: dict[str, Callable[[Read], DataFrame]] = {
@@ -154,29 +160,31 @@ def ms(duration: int) -> str:
 class Query:
     """A query that waits at the place where the program may be killed."""
 
-    def __init__(self, spark: SparkSession, given: Given, asked: Given) -> None:
-        self._dies, self._output = asked["dies"], Path(asked["output"])
-        self._checkpoint, self._run = Path(asked["checkpoint"]), given["run"]
+    def __init__(self, spark: SparkSession, program_input: Given, query_input: Given) -> None:
+        self._dies, self._output = query_input["dies"], Path(query_input["output"])
+        self._checkpoint, self._run = Path(query_input["checkpoint"]), program_input["run"]
         self._output.mkdir(parents=True, exist_ok=True)
         self._uncommitted = find_last_batch(self._checkpoint, "commits") + 1
         self._unplanned = find_last_batch(self._checkpoint, "offsets") + 1
         self._waits = Event()
 
         def read(topic: str) -> DataFrame:
-            records = KafkaRecords(topic, given["bootstrap"], parse=parse, options=asked["options"])
-            arguments = spark, records, Noted(given["url"])
+            records = KafkaRecords(
+                topic, program_input["bootstrap"], parse=parse, options=query_input["options"]
+            )
+            arguments = spark, records, Noted(program_input["url"])
             policy = WatermarkPolicy(dedup_retention_ms=KEPT_MS)
-            if asked["marks"] == "relayed":
+            if query_input["marks"] == "relayed":
                 return read_relayed_kafka(*arguments, event_time="time", policy=policy)
             return read_noted_kafka(
                 *arguments,
                 event_time="time",
                 checkpoint_location=str(self._checkpoint),
-                marks=asked["marks"],
+                marks=query_input["marks"],
                 policy=policy,
             )
 
-        rows = retry_start(lambda: OPERATORS[asked["operator"]](read))
+        rows = retry_start(lambda: OPERATORS[query_input["operator"]](read))
         writer = rows.writeStream.outputMode("append").foreachBatch(self._write)
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
@@ -194,9 +202,9 @@ class Query:
         if is_planned or is_committed or is_finished(self._checkpoint):
             self._wait()
         lines = sorted(json.dumps(tuple(row)) for row in rows.collect())
-        unfinished = self._output / "unfinished"
-        unfinished.write_text("\n".join(lines))
-        unfinished.replace(self._output / f"{batch}-{self._run}")
+        unfinished_file = self._output / "unfinished"
+        unfinished_file.write_text("\n".join(lines))
+        unfinished_file.replace(self._output / f"{batch}-{self._run}")
         if self._dies == "written" and batch >= self._unplanned:
             self._wait()
 
@@ -211,18 +219,20 @@ def parse(records: DataFrame) -> DataFrame:
     return records.select(F.col("timestamp").alias("time"), F.expr("string(value)").alias("name"))
 
 
-def main(given: Given) -> int:
+def main(program_input: Given) -> int:
     """Run until all queries are at their places; return 0 if all are finished, or 1."""
     try:
-        spark = start_spark(given["settings"], given["python"])
+        spark = start_spark(program_input["settings"], program_input["python"])
         with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:
-            queries = [*pool.map(partial(Query, spark, given), given["queries"])]
-        while not all(each.is_there() for each in queries):
+            queries = [*pool.map(partial(Query, spark, program_input), program_input["queries"])]
+        while not all(query.is_there() for query in queries):
             time.sleep(POLL_S)
     except Exception:  # noqa: BLE001 - any of a query
         traceback.print_exc()
         return 1
-    if all(is_finished(Path(asked["checkpoint"])) for asked in given["queries"]):
+    if all(
+        is_finished(Path(query_input["checkpoint"])) for query_input in program_input["queries"]
+    ):
         return 0
     os.killpg(0, signal.SIGKILL)
     return 1

@@ -75,22 +75,25 @@ class Administering:
                 chain.first_asked = firsts[domain]
             answer = await caller.call("POST", path, json={"cut": position_to_wire(cut)})
             for domain, chain in chains.items():
-                dropped, chain.first_heard = firsts[domain] - chain.first_heard, firsts[domain]
-                self._history.counts["marks truncated"] += dropped
+                dropped_count, chain.first_heard = (
+                    firsts[domain] - chain.first_heard,
+                    firsts[domain],
+                )
+                self._history.counts["marks truncated"] += dropped_count
                 if answer["marks"][domain] is None:
-                    where = f"{stream.name}/{domain}"
-                    self._history.broke(marks_begin, where, "the last mark is lost")
+                    place = f"{stream.name}/{domain}"
+                    self._history.broke(marks_begin, place, "the last mark is lost")
 
     def _choose_cut(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
         """Return the cut of a mark that the group has passed, or an empty cut."""
         chain = self._history.chains[stream.name, chance.choice(stream.domains)]
-        reported = complete(self._history.reported.get(stream.name, {}), stream.scalings)
-        last = _last_reached(chain, reported)
+        reported_position = complete(self._history.reported.get(stream.name, {}), stream.scalings)
+        last = _last_reached(chain, reported_position)
         if last is None:
             return {}
         seq = chance.randint(chain.first_asked, last)
         cut = complete(chain.cut(seq), stream.scalings)
-        return cut if reaches(reported, cut) else {}
+        return cut if reaches(reported_position, cut) else {}
 
     def _firsts(self, stream: ScaledStream, cut: Mapping[int, int]) -> dict[str, int] | None:
         """Return the first mark of each domain that is left by a truncation there.
@@ -120,8 +123,8 @@ def _last_reached(chain: Chain, cut: Mapping[int, int]) -> int | None:
 
     `None` if a follower may not have seen it.
     """
-    seq, seen = chain.first_asked, min(chain.followers, default=0)
-    while seq < seen:
+    seq, seen_seq = chain.first_asked, min(chain.followers, default=0)
+    while seq < seen_seq:
         if not reaches(cut, chain.cut(seq + 1)):
             return seq
         seq += 1

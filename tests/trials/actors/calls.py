@@ -109,17 +109,17 @@ class Caller:
             self._note_failure(type(error).__name__)
             return None
         if answer.is_success or _code(answer) == "notes_refused":
-            found: Json = answer.json()
-            return found
+            json_answer: Json = answer.json()
+            return json_answer
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
             account = f"{method} {answer.status_code} {answer.text[:300]}"
             self._history.broke(ANSWERS, path, account)
         self._note_failure(f"{answer.status_code} {_code(answer)}")
         return None
 
-    def _note_failure(self, what: str) -> None:
-        self._history.counts[f"no answer: {what}"] += 1
-        self.tries.append(Try(now(), self.url, what))
+    def _note_failure(self, reason: str) -> None:
+        self._history.counts[f"no answer: {reason}"] += 1
+        self.tries.append(Try(now(), self.url, reason))
 
 
 def _code(answer: httpx.Response) -> str:

@@ -35,29 +35,29 @@ async def ask_all(callers: Sequence[Caller], stream: ScaledStream, history: Hist
 
     Note it if they do not in time.
     """
-    reported = history.reported[stream.name]
+    reported_position = history.reported[stream.name]
     for _ in range(STALE_S):
-        found = []
+        answers = []
         for caller in callers:
             with suppress(NoAnswerError):
-                found.append(await _ask(caller, stream, reported))
-        if found and all(each == found[0] for each in found):
-            return found[0]
+                answers.append(await _ask(caller, stream, reported_position))
+        if answers and all(answer == answers[0] for answer in answers):
+            return answers[0]
         await asyncio.sleep(1)
-    first, *others = found or [Said({}, {domain: [] for domain in stream.domains}, {})]
+    first, *other_answers = answers or [Said({}, {domain: [] for domain in stream.domains}, {})]
     accounts = [
         f"{domain}: {account}"
-        for other in others
+        for other in other_answers
         for domain in stream.domains
         for account in replicas_agree(first.marks[domain], other.marks[domain])
     ]
-    history.broke(replicas_agree, stream.name, accounts or f"{len(found)} replicas answered")
+    history.broke(replicas_agree, stream.name, accounts or f"{len(answers)} replicas answered")
     return first
 
 
-async def _ask(caller: Caller, stream: ScaledStream, reported: Mapping[int, int]) -> Said:
+async def _ask(caller: Caller, stream: ScaledStream, reported_position: Mapping[int, int]) -> Said:
     path, position = f"/v1/streams/{stream.name}", {}
-    if reported:
+    if reported_position:
         position = (await _get(caller, f"{path}/reader-groups/daily"))["position"]
     return Said(
         await _list_writers(caller, path),
@@ -68,12 +68,12 @@ async def _ask(caller: Caller, stream: ScaledStream, reported: Mapping[int, int]
 
 
 async def _list_marks(caller: Caller, path: str, domain: str) -> list[Json]:
-    found: list[Json] = []
+    marks: list[Json] = []
     after = 0
     while page := (await _get(caller, f"{path}/marks", domain=domain, after=after))["marks"]:
-        found += page
+        marks += page
         after = page[-1]["seq"]
-    return found
+    return marks
 
 
 async def _list_writers(caller: Caller, path: str) -> dict[str, Json]:
@@ -83,7 +83,7 @@ async def _list_writers(caller: Caller, path: str) -> dict[str, Json]:
         page = await _get(caller, f"{path}/writers", start=start, limit=1000)
         rows += page["writers"]
         start = page["next"]
-    return {row["writer"]: {each: row[each] for each in MEMBER_FIELDS} for row in rows}
+    return {row["writer"]: {field: row[field] for field in MEMBER_FIELDS} for row in rows}
 
 
 async def _get(caller: Caller, path: str, **query: object) -> Json:

@@ -69,26 +69,28 @@ class Chain:
         first = marks[0]["seq"] if marks else 1
         return [mark for seq, mark in sorted(self.seen.items()) if seq < first] + list(marks)
 
-    def see(self, after: int, marks: Iterable[Json], at: float) -> None:
+    def see(self, after: int, marks: Iterable[Json], seen_at: float) -> None:
         """Add the marks that a reader got after a seq."""
         came = []
         for mark in marks:
-            known = self.seen.setdefault(mark["seq"], mark)
-            if known is mark:
-                self.grow(mark["lower"], at)
-            came.append(known if known == mark else mark)  # cuts are large: each is kept once
+            known_mark = self.seen.setdefault(mark["seq"], mark)
+            if known_mark is mark:
+                self.grow(mark["lower"], seen_at)
+            came.append(
+                known_mark if known_mark == mark else mark
+            )  # cuts are large: each is kept once
         self.answers.append(Answer(after, came, self.first_asked))
 
-    def send(self, noted: int, at: float) -> None:
+    def send(self, time: int, sent_at: float) -> None:
         """Remember that this time is being noted."""
-        if not self.sent or noted > self.sent[-1][1]:
-            self.sent.append((at, noted))
+        if not self.sent or time > self.sent[-1][1]:
+            self.sent.append((sent_at, time))
 
-    def grow(self, lower: int, at: float) -> None:
+    def grow(self, lower: int, grown_at: float) -> None:
         """Advance the lower, if this is above it."""
         if self.lower is None or lower > self.lower:
             self.lower = lower
-            self.grew_at.append(at)
+            self.grew_at.append(grown_at)
 
 
 @dataclass
@@ -120,26 +122,26 @@ class History:
         """Return the chains of a stream by domain."""
         return {domain: self.chains[stream.name, domain] for domain in stream.domains}
 
-    def broke(self, law: str | Callable[..., object], where: str, account: object) -> None:
+    def broke(self, law: str | Callable[..., object], place: str, account: object) -> None:
         """Note that a law, or the law of that name, does not hold."""
         name = law if isinstance(law, str) else name_law(law)
         self.counts[f"broke {name}"] += 1
         if self.counts[f"broke {name}"] <= ACCOUNTS_OF_A_LAW:
-            self.violations.append(Violation(name, where, str(account)))
+            self.violations.append(Violation(name, place, str(account)))
 
-    def add_broken(self, where: str, found: Iterable[Broken]) -> None:
+    def add_broken(self, place: str, broken_laws: Iterable[Broken]) -> None:
         """Note the broken laws of a stream or domain."""
-        for each in found:
-            self.broke(each.law, where, each.account)
+        for broken_law in broken_laws:
+            self.broke(broken_law.law, place, broken_law.account)
 
     def steady_chains(self) -> dict[tuple[str, str], Chain]:
         """Return the chains whose time stands still for no other reason than a fault."""
         waiting = self.silent.keys() | self.absences.keys()
-        return {where: chain for where, chain in self.chains.items() if where[0] not in waiting}
+        return {key: chain for key, chain in self.chains.items() if key[0] not in waiting}
 
     def lengths(self) -> dict[tuple[str, str], int]:
         """Return how often each steady chain grew."""
-        return {where: len(chain.grew_at) for where, chain in self.steady_chains().items()}
+        return {key: len(chain.grew_at) for key, chain in self.steady_chains().items()}
 
     def standing(self, since: Mapping[tuple[str, str], int]) -> list[str]:
         """Return the steady chains that did not grow since they had these lengths."""

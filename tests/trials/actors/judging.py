@@ -9,40 +9,40 @@ from tests.trials.facts import Answer, Claim, complete
 from tests.trials.judge import judge as judge_facts
 
 
-def judge(history: History, said: Mapping[str, Said]) -> None:
+def judge(history: History, answers: Mapping[str, Said]) -> None:
     """Check every law of every stream, and have the history remember what broke."""
     for name, stream in history.streams.items():
-        _judge_stream(history, stream, said[name])
+        _judge_stream(history, stream, answers[name])
         for domain in stream.domains:
-            _judge_domain(history, stream, domain, said[name])
+            _judge_domain(history, stream, domain, answers[name])
 
 
-def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
-    heard, sent = stream.scalings[: len(stream.heard_at)], stream.scalings
+def _judge_stream(history: History, stream: ScaledStream, answer: Said) -> None:
+    heard, sent_scalings = stream.scalings[: len(stream.heard_at)], stream.scalings
     silent, writers = history.silent.get(stream.name), stream.writers
     broken = judge_facts(
-        members=said.writers,
+        members=answer.writers,
         acknowledged={
             w.name: Claim(w.acknowledged, complete(w.acknowledged_position, heard)) for w in writers
         },
-        promised={w.name: Claim(w.promised, complete(w.position, sent)) for w in writers},
+        promised={w.name: Claim(w.promised, complete(w.position, sent_scalings)) for w in writers},
         states={
             w.name: "excluded" if w.name == silent else w.state
             for w in writers
             if w.name == silent or w.state != "new"
         },
-        group=said.readers,
+        group=answer.readers,
         reported=history.reported[stream.name],
         reporting=history.reporting[stream.name],
-        scale_events=said.scale_events,
+        scale_events=answer.scale_events,
         scalings=stream.scalings,
     )
     history.add_broken(stream.name, broken)
 
 
-def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Said) -> None:
+def _judge_domain(history: History, stream: ScaledStream, domain: str, answer: Said) -> None:
     chain = history.chains[stream.name, domain]
-    marks = chain.whole(said.marks[domain])
+    marks = chain.whole(answer.marks[domain])
     rows = [(event.segment, event.offset, event.times[domain]) for event in stream.events]
     facts: dict[str, object] = {
         "marks": marks,
@@ -53,7 +53,7 @@ def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Sai
         "windows": chain.windows,
         "scalings": stream.scalings,
         "scaled_at": chain.scaled_at,
-        "first": said.marks[domain][0]["seq"] if said.marks[domain] else None,
+        "first": answer.marks[domain][0]["seq"] if answer.marks[domain] else None,
         "first_asked": chain.first_asked,
         "first_heard": chain.first_heard,
     }

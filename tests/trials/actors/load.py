@@ -31,8 +31,8 @@ def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling])
     >>> without_the_sealed({0: 5, 1: 4, 2: 1}, [Scaling({0: 5}, range(2, 3))])
     {1: 4, 2: 1}
     """
-    sealed = {segment for scaling in scalings for segment in scaling.sealed}
-    return {segment: end for segment, end in position.items() if segment not in sealed}
+    sealed_segments = {segment for scaling in scalings for segment in scaling.sealed}
+    return {segment: end for segment, end in position.items() if segment not in sealed_segments}
 
 
 @dataclass(repr=False)
@@ -68,9 +68,9 @@ class ScaledStream(Log):
         number = len(self.writers)
         segments = self.shared_now if self.shared else range(number, number + 1)
         kind = LoadWriter if self.returning_writer == "wait" else ExcludedWriter
-        made = kind(name=f"w{number}", stream=self, segments=segments, chance=chance)
-        self.writers.append(made)
-        return made
+        new_writer = kind(name=f"w{number}", stream=self, segments=segments, chance=chance)
+        self.writers.append(new_writer)
+        return new_writer
 
     def scale(self, chance: random.Random) -> Scaling | None:
         """Seal the first segments of a writer; it continues in as many, more or fewer others.
@@ -93,12 +93,12 @@ class ScaledStream(Log):
 
     def list_known(self, before: float) -> list[Scaling]:
         """Return the scalings that were acknowledged before that moment."""
-        return self.scalings[: sum(at < before for at in self.heard_at)]
+        return self.scalings[: sum(heard_at < before for heard_at in self.heard_at)]
 
-    def may_be_read(self, segment: int, read: Mapping[int, int]) -> bool:
+    def may_be_read(self, segment: int, read_offsets: Mapping[int, int]) -> bool:
         """Whether a reader at this position has read all that comes before the segment."""
         before = complete({segment: 0}, self.scalings)
-        return all(read.get(each, 0) >= end for each, end in before.items())
+        return all(read_offsets.get(predecessor, 0) >= end for predecessor, end in before.items())
 
     def _is_known(self, segment: int) -> bool:
         return any(segment in scaling.created for scaling in self.scalings) or any(
@@ -110,8 +110,8 @@ class ScaledStream(Log):
         self.unused = max(self.unused, scaling.created[-1] + 1)
         if self.shared:
             self.shared_now = segments
-        for each in self.writers if self.shared else [writer]:
-            each.segments = segments
+        for writer_of_segment in self.writers if self.shared else [writer]:
+            writer_of_segment.segments = segments
 
 
 LEAVES = 0.2
@@ -148,9 +148,9 @@ class LoadWriter(HonestWriter):
         domain = self.chance.choice(self.stream.domains)
         return [self._note(domain, self._next_time(domain))]
 
-    def last_notes(self, noted: int) -> list[Json]:
+    def last_notes(self, time: int) -> list[Json]:
         """Return the note of a live writer that will write nothing below that time."""
-        return [self._note(domain, noted) for domain in self.stream.domains]
+        return [self._note(domain, time) for domain in self.stream.domains]
 
     def take_answer(self, note: Json, result: Json) -> None:
         """Take in that the note is durable; raises `AssertionError` if it was refused."""
@@ -182,11 +182,11 @@ class LoadWriter(HonestWriter):
         self.state = state
         return self._note(self.stream.domains[0], None) | {"state": state}
 
-    def _note(self, domain: str, noted: int | None) -> Json:
+    def _note(self, domain: str, time: int | None) -> Json:
         position = {str(segment): end for segment, end in self.position.items()}
         note: Json = {"writer": self.name, "domain": domain, "position": position, "state": "live"}
-        if noted is not None:
-            note["time"] = self.promised[domain] = noted
+        if time is not None:
+            note["time"] = self.promised[domain] = time
         if domain in self.largest:
             note["max_time"] = self.largest[domain]
         return note
@@ -231,7 +231,7 @@ UNNUMBERED = "trams"
 
 def streams() -> dict[str, ScaledStream]:
     """Return the streams: some with two domains, some whose writers share segments."""
-    made = [
+    streams = [
         ScaledStream("flights"),
         ScaledStream("trains", shared=False, mark_interval_ms=50),
         ScaledStream("ships", ("order", "arrival"), mark_interval_ms=20),
@@ -241,4 +241,4 @@ def streams() -> dict[str, ScaledStream]:
         ScaledStream(EXCLUDING, rests=0.0, mark_interval_ms=100, returning_writer="exclude"),
         ScaledStream(CONTROL, rests=0.0, mark_interval_ms=100),
     ]
-    return {stream.name: stream for stream in made}
+    return {stream.name: stream for stream in streams}

@@ -43,13 +43,13 @@ class Reading:
         for look in count(1):
             if self._stopping.is_set():
                 return
-            asked = after if look % RESUMES else after // 2
-            query = {"domain": domain, "after": asked, "wait_ms": WAIT_MS}
+            asked_after = after if look % RESUMES else after // 2
+            query = {"domain": domain, "after": asked_after, "wait_ms": WAIT_MS}
             answer = await caller.call("GET", path, wait_s=WAIT_MS / 1000, params=query)
             marks = answer["marks"]
-            chain.see(asked, marks, now())
+            chain.see(asked_after, marks, now())
             if not answer.get("has_more"):
-                last = marks[-1] if marks else chain.seen.get(asked, {"lower": None})
+                last = marks[-1] if marks else chain.seen.get(asked_after, {"lower": None})
                 chain.looks.append(Look(caller.begun, now(), last["lower"]))
             chain.followers[number] = after = max([after, *(mark["seq"] for mark in marks)])
             await asyncio.sleep(BREATH_S)
@@ -58,12 +58,12 @@ class Reading:
         """Act as a group of readers that share the segments and ask for their time window."""
         chance = caller.chance
         heard = self._history.reported.setdefault(stream.name, {})
-        sent = self._history.reporting.setdefault(stream.name, {})
+        sent_offsets = self._history.reporting.setdefault(stream.name, {})
         while not self._stopping.is_set():
             reader = chance.choice(READERS)
-            for segment, offset in self._read_on(stream, reader, sent, chance).items():
-                sent[segment] = offset
-            mine = {s: o for s, o in sent.items() if _reader_of(s) == reader}
+            for segment, offset in self._read_on(stream, reader, sent_offsets, chance).items():
+                sent_offsets[segment] = offset
+            mine = {s: o for s, o in sent_offsets.items() if _reader_of(s) == reader}
             path = f"/v1/streams/{stream.name}/reader-groups/daily"
             report = {"position": position_to_wire(mine)}
             due = self._due(stream)
@@ -75,17 +75,17 @@ class Reading:
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
     def _read_on(
-        self, stream: ScaledStream, reader: str, read: dict[int, int], chance: random.Random
+        self, stream: ScaledStream, reader: str, read_offsets: dict[int, int], chance: random.Random
     ) -> dict[int, int]:
         """Return the next offsets of the reader, in its segments.
 
         None is read before all that came before it.
         """
         return {
-            segment: chance.randint(read.get(segment, 0), end)
+            segment: chance.randint(read_offsets.get(segment, 0), end)
             for segment, end in stream.ends.items()
             if _reader_of(segment) == reader and chance.random() < 0.7
-            if stream.may_be_read(segment, read)
+            if stream.may_be_read(segment, read_offsets)
         }
 
     def _due(self, stream: ScaledStream) -> dict[str, int]:
@@ -98,10 +98,10 @@ class Reading:
         position = position_from_wire(answer["position"])
         stands = complete(position, stream.scalings)
         for domain, window in answer["windows"].items():
-            chain, least = self._history.chains[stream.name, domain], None
+            chain, min_lower = self._history.chains[stream.name, domain], None
             if domain in due and reaches(stands, chain.cut(due[domain])):
-                least = chain.seen[due[domain]]["lower"]
-            chain.windows.append(WindowSeen(position, window, least))
+                min_lower = chain.seen[due[domain]]["lower"]
+            chain.windows.append(WindowSeen(position, window, min_lower))
 
     async def _ask(self, caller: Caller, stream: ScaledStream) -> None:
         """Ask for the window of a position that is a mark's cut, or near to it.
@@ -116,16 +116,16 @@ class Reading:
             return
         near = (-1, 0, 0, 0, 0, 0, 0, 1)
         cut = position_from_wire(mark["cut"])
-        asked = {s: max(0, end + chance.choice(near)) for s, end in cut.items()}
-        asked = complete(asked, stream.scalings)
+        position = {s: max(0, end + chance.choice(near)) for s, end in cut.items()}
+        position = complete(position, stream.scalings)
         if chance.random() < 0.5:
-            asked = without_the_sealed(asked, stream.list_known(now() - KNOWN_S))
+            position = without_the_sealed(position, stream.list_known(now() - KNOWN_S))
         answer = await caller.call(
             "POST",
             f"/v1/streams/{stream.name}/time-window",
-            json={"position": position_to_wire(asked), "domain": domain},
+            json={"position": position_to_wire(position), "domain": domain},
         )
-        chain.windows.append(WindowSeen(asked, answer))
+        chain.windows.append(WindowSeen(position, answer))
 
 
 def _reader_of(segment: int) -> str:

@@ -52,8 +52,8 @@ class Workload:
     async def work(self, record: NoteRecorder, chance: random.Random) -> AsyncIterator[None]:
         """Have all write and read, and bring time to its end."""
         self._chance = chance
-        written, read = asyncio.Event(), asyncio.Event()
-        writing = Writing(self.history, record, written)
+        written_event, read_event = asyncio.Event(), asyncio.Event()
+        writing = Writing(self.history, record, written_event)
         for name, stream in self.history.streams.items():
             body = {
                 "domains": stream.domains,
@@ -64,25 +64,25 @@ class Workload:
             }
             await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
         async with asyncio.TaskGroup() as tasks:
-            work = (*self._writers(writing), *self._administrators(written))
-            writers = [tasks.create_task(self._note_silence(each)) for each in work]
-            for each in self._readers(read):
-                tasks.create_task(self._note_silence(each))
+            work = (*self._writers(writing), *self._administrators(written_event))
+            writers = [tasks.create_task(self._note_silence(act)) for act in work]
+            for reader in self._readers(read_event):
+                tasks.create_task(self._note_silence(reader))
             yield
-            written.set()
+            written_event.set()
             await asyncio.wait(writers)
             await self._note_silence(self._bring_time_to_its_end(writing))
             await self._note_silence(self._seal(find_last_time(self.history)))
-            read.set()
+            read_event.set()
 
     async def judge(self) -> None:
         """Ask the replicas for all facts, and check the laws."""
         callers = [self._caller(url) for url in self._place.urls]
-        said = {
+        answers = {
             name: await ask_all(callers, stream, self.history)
             for name, stream in self.history.streams.items()
         }
-        judge(self.history, said)
+        judge(self.history, answers)
 
     def _caller(self, *urls: str) -> Caller:
         """Return one more client, of all replicas or of these."""
@@ -101,20 +101,20 @@ class Workload:
             if stream.name == CONTROL:
                 yield writing.fall_silent(self._caller(), stream)
 
-    def _administrators(self, written: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+    def _administrators(self, written_event: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the work of the tasks that scale and truncate streams."""
-        administering = Administering(self.history, written)
+        administering = Administering(self.history, written_event)
         for name in SCALED:
             yield administering.scale(self._caller(), self.history.streams[name])
         for name in TRUNCATED:
             yield administering.truncate(self._caller(), self.history.streams[name])
 
-    def _readers(self, read: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+    def _readers(self, read_event: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the work of all readers: two that follow each domain, a group for each stream."""
-        reading = Reading(self.history, read)
-        for where in self.history.chains:
+        reading = Reading(self.history, read_event)
+        for key in self.history.chains:
             for _ in range(2):
-                yield reading.follow(self._caller(), *where)
+                yield reading.follow(self._caller(), *key)
         for stream in self.history.streams.values():
             yield reading.read(self._caller(), stream)
 
@@ -150,7 +150,7 @@ class Workload:
         for writer in stream.writers:
             writer.state = "finished" if writer.state != "new" else "new"
         if not await wait_until_true(
-            lambda: all(each.lower == end for each in chains), self.moves_s
+            lambda: all(chain.lower == end for chain in chains), self.moves_s
         ):
             self.history.broke(watermarks_advance, SEALED, "followers lack the final mark")
 
@@ -159,11 +159,11 @@ class Workload:
         counts, chains = self.history.counts, self.history.chains.values()
         return {
             **{name: counts[name] for name in COUNTED},
-            "events written": sum(len(each.events) for each in self.history.streams.values()),
+            "events written": sum(len(stream.events) for stream in self.history.streams.values()),
             "marks checked": sum(len(chain.seen) for chain in chains),
             "windows checked": sum(len(chain.windows) for chain in chains),
             "lowers answered": sum(len(chain.looks) for chain in chains),
-            "answers with marks": sum(bool(each.marks) for c in chains for each in c.answers),
+            "answers with marks": sum(bool(answer.marks) for c in chains for answer in c.answers),
         }
 
 
@@ -192,16 +192,16 @@ def find_last_time(history: History) -> int:
     """Return a time above every noted one."""
     writers = [writer for stream in history.streams.values() for writer in stream.writers]
     return 1 + max(
-        (noted for writer in writers for noted in writer.promised.values()), default=NOTHING
+        (time for writer in writers for time in writer.promised.values()), default=NOTHING
     )
 
 
 def find_late(history: History, last: int) -> list[str]:
     """Return the domains whose lower is below the time that is due, with both."""
     return [
-        f"{stream}/{domain}: {each.account}"
+        f"{stream}/{domain}: {broken_law.account}"
         for (stream, domain), chain in history.chains.items()
-        for each in check_law(
+        for broken_law in check_law(
             watermarks_advance, chain.lower or NOTHING, _find_due(history, stream, domain, last)
         )
     ]
@@ -210,7 +210,7 @@ def find_late(history: History, last: int) -> list[str]:
 def _find_due(history: History, stream: str, domain: str, last: int) -> int:
     """Return `last`, which every live writer has noted, or the highest time if none lives."""
     silent = history.silent.get(stream)
-    writers = [each for each in history.streams[stream].writers if each.name != silent]
+    writers = [writer for writer in history.streams[stream].writers if writer.name != silent]
     if any(writer.state == "live" for writer in writers):
         return last
     return max((writer.acknowledged.get(domain, NOTHING) for writer in writers), default=NOTHING)

@@ -55,7 +55,9 @@ class Writing:
                     writers[index] = stream.writer(chance)
                 writer.is_settled = self._is_settled(stream, writer)
             await self._note(
-                caller, stream, [(each, note) for each in writers for note in each.next_notes()]
+                caller,
+                stream,
+                [(writer, note) for writer in writers for note in writer.next_notes()],
             )
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
@@ -100,34 +102,36 @@ class Writing:
             await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
             await asyncio.sleep(PAUSE_S[0])
 
-    async def finish(self, caller: Caller, stream: ScaledStream, noted: int) -> None:
+    async def finish(self, caller: Caller, stream: ScaledStream, time: int) -> None:
         """Have every writer that is live note that time, so that time can go there."""
         silent = self._history.silent.get(stream.name)
-        live = [each for each in stream.writers if each.state == "live" and each.name != silent]
-        asked = [(writer, note) for writer in live for note in writer.last_notes(noted)]
-        await self._note(caller, stream, asked)
+        live = [
+            writer for writer in stream.writers if writer.state == "live" and writer.name != silent
+        ]
+        last_notes = [(writer, note) for writer in live for note in writer.last_notes(time)]
+        await self._note(caller, stream, last_notes)
 
     async def _note(
-        self, caller: Caller, stream: ScaledStream, asked: list[tuple[LoadWriter, Json]]
+        self, caller: Caller, stream: ScaledStream, notes_by_writer: list[tuple[LoadWriter, Json]]
     ) -> None:
         """Send the same notes until they are answered, as a writer does that does not know."""
-        if not asked:
+        if not notes_by_writer:
             return
-        notes = [note for _, note in asked]
-        sent = now()
+        notes = [note for _, note in notes_by_writer]
+        sent_at = now()
         for note in notes:
             if "time" in note:
-                self._history.chains[stream.name, note["domain"]].send(note["time"], sent)
-        self._record(sent=sent, stream=stream.name, notes=notes)
+                self._history.chains[stream.name, note["domain"]].send(note["time"], sent_at)
+        self._record(sent=sent_at, stream=stream.name, notes=notes)
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
         if caller.tries and stream.name == UNNUMBERED:
-            self._given_up |= {writer.name: caller.tries[-1].at for writer, _ in asked}
+            self._given_up |= {writer.name: caller.tries[-1].at for writer, _ in notes_by_writer}
         results = answer["results"]
-        by = {"by": caller.url, "tries": caller.tries}
-        self._record(answered=now(), stream=stream.name, results=results, **by)
+        answerer = {"by": caller.url, "tries": caller.tries}
+        self._record(answered=now(), stream=stream.name, results=results, **answerer)
         self._history.counts["notes sent more than once"] += len(notes) * bool(caller.tries)
-        for (writer, note), result in zip(asked, results, strict=True):
+        for (writer, note), result in zip(notes_by_writer, results, strict=True):
             self._heard(stream, writer, note, result, caller.begun)
 
     def _request(self, stream: ScaledStream, notes: list[Json]) -> Json:
@@ -143,14 +147,14 @@ class Writing:
         return given_up is None or now() - given_up > SETTLED_S
 
     def _heard(
-        self, stream: ScaledStream, writer: LoadWriter, note: Json, result: Json, begun: float
+        self, stream: ScaledStream, writer: LoadWriter, note: Json, result: Json, begun_at: float
     ) -> None:
-        """Record the answer to a request that was made at `begun`."""
-        where = f"{stream.name}/{note['domain']}"
+        """Record the answer to a request that was made at `begun_at`."""
+        place = f"{stream.name}/{note['domain']}"
         if result["status"] != "accepted":
-            self._history.broke(ANSWERS, where, f"{note} was refused: {result}")
+            self._history.broke(ANSWERS, place, f"{note} was refused: {result}")
             return
         self._history.counts["notes acknowledged"] += 1
         chain = self._history.chains[stream.name, note["domain"]]
-        chain.looks.append(Look(begun, now(), result["lower"]))
+        chain.looks.append(Look(begun_at, now(), result["lower"]))
         writer.take_answer(note, result)

@@ -75,14 +75,14 @@ def chaos(  # noqa: PLR0913 - the options of a command
         return mix_faults(faults, chance, lambda: now() < until or arena.kills < kills)
 
     plan = Plan(seed, turns, 0.0 if quick else QUICK_TO_GO_ON)
-    raise typer.Exit(_try_kafka(plan, relayed=relayed) if kafka else _try_replicas(plan))
+    raise typer.Exit(_try_kafka(plan, is_relayed=relayed) if kafka else _try_replicas(plan))
 
 
-def _check_names(faults: list[str] | None, known: Mapping[str, object]) -> list[str]:
-    unknown = [fault for fault in faults or () if fault not in known]
+def _check_names(faults: list[str] | None, known_faults: Mapping[str, object]) -> list[str]:
+    unknown = [fault for fault in faults or () if fault not in known_faults]
     if unknown:
         raise typer.BadParameter(f"no fault is called {', '.join(unknown)}")
-    return faults or list(known)
+    return faults or list(known_faults)
 
 
 def _try_replicas(plan: Plan) -> int:
@@ -92,7 +92,9 @@ def _try_replicas(plan: Plan) -> int:
         console.print(NO_SERVER)
         return 2
     with Server(directory) as server:
-        return _hold(plan, lambda kept, announce: make_replica_trial(server, kept, plan, announce))
+        return _hold(
+            plan, lambda directory, announce: make_replica_trial(server, directory, plan, announce)
+        )
 
 
 def make_replica_trial(
@@ -103,7 +105,7 @@ def make_replica_trial(
     return Trial(arena, REPLICA_FAULTS, Workload(arena), plan, announce)
 
 
-def _try_kafka(plan: Plan, *, relayed: bool) -> int:
+def _try_kafka(plan: Plan, *, is_relayed: bool) -> int:
     """Hold a trial of Kafka, if a broker is or can be installed; returns the exit status."""
     try:
         jars.install()
@@ -111,24 +113,25 @@ def _try_kafka(plan: Plan, *, relayed: bool) -> int:
         console.print(f"chaos --kafka needs a broker: {error}")
         return 2
     return _hold(
-        plan, lambda kept, announce: make_kafka_trial(kept, plan, announce, relayed=relayed)
+        plan,
+        lambda directory, announce: make_kafka_trial(directory, plan, announce, relayed=is_relayed),
     )
 
 
-def _hold(plan: Plan, made: Callable[[Path, Callable[[str], None]], Trial[Any]]) -> int:
+def _hold(plan: Plan, make_trial: Callable[[Path, Callable[[str], None]], Trial[Any]]) -> int:
     """Hold a trial, show its verdict, and return the exit status."""
-    kept = BUILD / f"chaos-{plan.seed}"
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
+    directory = BUILD / f"chaos-{plan.seed}"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     with console.status("") as status:
 
-        def announce(what: str) -> None:
-            status.update(what)
+        def announce(text: str) -> None:
+            status.update(text)
             if not console.is_terminal:
-                console.print(what)
+                console.print(text)
 
-        console.print(f"seed {plan.seed}; what happens is written to {kept}")
-        verdict = asyncio.run(made(kept, announce).hold(kept))
+        console.print(f"seed {plan.seed}; what happens is written to {directory}")
+        verdict = asyncio.run(make_trial(directory, announce).hold(directory))
     console.print(build_tables(verdict))
     if verdict.is_inconclusive:
         return 3

@@ -77,7 +77,7 @@ class Arena:
     async def start(self, *ahead_ms: int) -> None:
         """Start all replicas at once, on wall clocks that are so far ahead."""
         clocks = zip(self.replicas, ahead_ms or repeat(0), strict=False)
-        await asyncio.gather(*(replica.start(ahead_ms=each) for replica, each in clocks))
+        await asyncio.gather(*(replica.start(ahead_ms=ahead_ms) for replica, ahead_ms in clocks))
 
     def kill(self, replica: Replica) -> None:
         """End a replica as a power cut would."""
@@ -104,18 +104,18 @@ class Arena:
 
     async def busiest(self) -> Replica:
         """Return the unaffected replica with the most streams."""
-        return max(await self._read_idle_states(), key=lambda each: each[1].streams)[0]
+        return max(await self._read_idle_states(), key=lambda state: state[1].streams)[0]
 
     async def _find_idle(self) -> list[Replica]:
         """Return the replicas that no fault affects, as soon as there are any."""
 
         def find() -> list[Replica]:
-            return [each for each in self.replicas if not each.busy.locked()]
+            return [replica for replica in self.replicas if not replica.busy.locked()]
 
         await wait_until_true(lambda: bool(find()), BUSY_S)
         return find() or self.replicas
 
     async def _read_idle_states(self) -> list[tuple[Replica, State]]:
         idle = await self._find_idle()
-        states = await asyncio.gather(*(each.read_state(self.http) for each in idle))
+        states = await asyncio.gather(*(replica.read_state(self.http) for replica in idle))
         return [*zip(idle, states, strict=True)]

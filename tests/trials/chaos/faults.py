@@ -67,7 +67,7 @@ async def kill_all(arena: Arena, *ahead_hours: int) -> None:
     async with _hold_all(arena):
         for replica in arena.replicas:
             arena.kill(replica)
-        await arena.start(*(each * HOUR_MS for each in ahead_hours))
+        await arena.start(*(hour * HOUR_MS for hour in ahead_hours))
 
 
 async def shift_clocks(arena: Arena) -> None:
@@ -85,9 +85,11 @@ async def pause(arena: Arena) -> None:
         replica.signal(signal.SIGCONT)
 
 
-async def restart_database(arena: Arena, how: signal.Signals, away_s: tuple[float, float]) -> None:
+async def restart_database(
+    arena: Arena, stop_signal: signal.Signals, away_s: tuple[float, float]
+) -> None:
     async with arena.database_busy:
-        await asyncio.to_thread(arena.server.stop, how)
+        await asyncio.to_thread(arena.server.stop, stop_signal)
         await asyncio.sleep(arena.chance.uniform(*away_s))
         await asyncio.to_thread(arena.server.start)
 
@@ -113,11 +115,11 @@ async def hang_database(arena: Arena) -> None:
             replica.database.turn("stalled")
         try:
             await asyncio.sleep(HUNG_S)
-            shown = [await each.read_state(arena.http, HUNG_S) for each in arena.replicas]
+            states = [await replica.read_state(arena.http, HUNG_S) for replica in arena.replicas]
         finally:
             for replica in arena.replicas:
                 replica.database.turn("whole")
-    assert {each[:3] for each in shown} == {(503, 0, 0)}, shown
+    assert {state[:3] for state in states} == {(503, 0, 0)}, states
 
 
 async def lose_answers(arena: Arena) -> None:
@@ -141,11 +143,13 @@ async def unreach(arena: Arena) -> None:
         # the clock of silence runs while a replica serves
         await _set_writer_timeout(arena, PATIENT_S)
         replica.door.turn(arena.chance.choice(("cut", "swallowing")))
-        others = [each for each in arena.replicas if each is not replica]
+        other_replicas = [each for each in arena.replicas if each is not replica]
         away_s = LEASE_S + arena.chance.uniform(1.0, 4.0)
-        asked = (_ask_for(arena, arena.chance.choice(others), stream) for stream in streams())
+        requests = (
+            _ask_for(arena, arena.chance.choice(other_replicas), stream) for stream in streams()
+        )
         try:
-            await asyncio.gather(asyncio.sleep(away_s), *asked)
+            await asyncio.gather(asyncio.sleep(away_s), *requests)
         finally:
             replica.door.turn("whole")
         await asyncio.sleep(HEARD_AGAIN_S)
@@ -217,14 +221,14 @@ async def _hold_all(arena: Arena) -> AsyncIterator[None]:
 
 def _cut_power(directory: Path, chance: random.Random) -> None:
     disk, notes, left = power.Disk.new(directory), chance.randint(1, 60), directory / "left"
-    answered = note_until_kill(disk, disk.variables, notes)
+    acknowledged_times = note_until_kill(disk, disk.variables, notes)
     *before, last = disk.cuts()
     for cut in (*chance.choices(before, k=POWER_CUTS), last):
         torn = cut is not last and chance.random() < 0.5
-        assert find_lost(cut, answered, left, torn=torn) == set(), (len(cut.before), torn)
-    with ServeProcess(left, is_forked=False) as again:
+        assert find_lost(cut, acknowledged_times, left, torn=torn) == set(), (len(cut.before), torn)
+    with ServeProcess(left, is_forked=False) as restarted_process:
         note = {"writer": "UA", "time": notes + 1, "position": {"0": notes + 1}}
-        again.ready().post("flights", note)
+        restarted_process.ready().post("flights", note)
 
 
 async def _set_writer_timeout(arena: Arena, seconds: float) -> None:
@@ -260,7 +264,7 @@ async def _make_a_mark(arena: Arena) -> None:
         await caller.call("POST", f"{stream}/notes", json={"notes": notes})
         marks = ()
         while not marks:
-            asked = {"wait_ms": 1000}
-            answer = await caller.call("GET", f"{stream}/marks", wait_s=1.0, params=asked)
+            parameters = {"wait_ms": 1000}
+            answer = await caller.call("GET", f"{stream}/marks", wait_s=1.0, params=parameters)
             marks = answer["marks"]
     assert [mark["lower"] for mark in marks] == [1], marks

@@ -48,11 +48,11 @@ class Link:
     def turn(self, mode: Mode) -> None:
         """Fail in another way, or not any more."""
         self.mode = mode
-        turned, self._turned = self._turned, asyncio.Event()
-        turned.set()
+        turned_event, self._turned = self._turned, asyncio.Event()
+        turned_event.set()
         if mode == "cut":
-            for each in self._open:
-                each.transport.abort()
+            for writer in self._open:
+                writer.transport.abort()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._connect(reader, writer))
@@ -64,19 +64,19 @@ class Link:
             if not await self._passes(answer=False) or self.target is None:
                 return
             with suppress(OSError):
-                there = await asyncio.open_connection("127.0.0.1", self.target)
-                async with self._keep(there[1]):
-                    await self._both_ways((reader, writer), there)
+                target_streams = await asyncio.open_connection("127.0.0.1", self.target)
+                async with self._keep(target_streams[1]):
+                    await self._both_ways((reader, writer), target_streams)
 
     async def _both_ways(
         self,
-        here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        client_streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        target_streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         """Pass data on both ways until one of them ends."""
         ways = [
-            asyncio.create_task(self._pass_on(here[0], there[1], answer=False)),
-            asyncio.create_task(self._pass_on(there[0], here[1], answer=True)),
+            asyncio.create_task(self._pass_on(client_streams[0], target_streams[1], answer=False)),
+            asyncio.create_task(self._pass_on(target_streams[0], client_streams[1], answer=True)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
@@ -99,9 +99,9 @@ class Link:
     async def _passes(self, *, answer: bool) -> bool:
         """Return whether a connection may continue, as soon as that is known."""
         while self.mode in ("stalled", "swallowing"):
-            swallowed = self.mode == "swallowing"
+            is_swallowed = self.mode == "swallowing"
             await self._turned.wait()
-            if swallowed:
+            if is_swallowed:
                 return False
         if answer and self.mode == "mute":
             return False

@@ -69,10 +69,10 @@ class Pulse:
     @property
     def share(self) -> Share:
         """The share so far."""
-        ran, waited = (
+        ran, waited_s = (
             sum(times) / 1e9 for times in zip((0, 0), *self._times.values(), strict=True)
         )
-        return Share(self._longest_s, ran, waited)
+        return Share(self._longest_s, ran, waited_s)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -98,5 +98,5 @@ class Pulse:
         for process in {os.getpid(), *(find_marked(marks[-1]) if marks else ())}:
             for file in (PROCESSES / str(process) / "task").glob("*/schedstat"):
                 with suppress(OSError, ValueError):  # it has ended
-                    ran, waited, _ = map(int, file.read_text().split())
-                    self._times[process, file.parent.name] = (ran, waited)
+                    ran, waited_ns, _ = map(int, file.read_text().split())
+                    self._times[process, file.parent.name] = (ran, waited_ns)

@@ -101,10 +101,10 @@ class Replica:
         self._process.stop()
         self.door.target = None
 
-    def signal(self, what: signal.Signals) -> None:
+    def signal(self, signal_sent: signal.Signals) -> None:
         """Send the process a signal, such as one that suspends or resumes it."""
         if self._process is not None:
-            self._process.process.send_signal(what)
+            self._process.process.send_signal(signal_sent)
 
     def last_words(self) -> str | None:
         """Return the end of its log if it ended without being stopped, `None` while it runs."""

@@ -6,12 +6,12 @@ import time
 
 def shift(ahead_ms: int) -> None:
     """Advance the wall clock of this process; modules that import `time` read it so from now on."""
-    shifted = {
+    shifted_functions = {
         "time": lambda true=time.time: true() + ahead_ms / 1000,
         "time_ns": lambda true=time.time_ns: true() + ahead_ms * 1_000_000,
     }
-    for name, read in shifted.items():
-        setattr(time, name, read)
+    for name, function in shifted_functions.items():
+        setattr(time, name, function)
 
 
 def main() -> None:

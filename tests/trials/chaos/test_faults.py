@@ -51,13 +51,13 @@ async def test_nothing_is_lost_or_wrong_after_faults(
     """
     plan = Plan(1, turns=lambda _: turns)
     verdict = await make_replica_trial(server, tmp_path, plan).hold(tmp_path)
-    rarest = min(verdict.tried[each] for each in HAPPENED)
+    rarest = min(verdict.tried[happening] for happening in HAPPENED)
     if verdict.is_inconclusive or (verdict.share.is_starved and not rarest):
         pytest.skip(f"inconclusive: {verdict.share}")
 
     assert not verdict.violations, verdict.violations
     assert verdict.faults == count_faults(turns)
-    assert min([rarest, *(verdict.counts[each] for each in counted)]) > 0
+    assert min([rarest, *(verdict.counts[fault] for fault in counted)]) > 0
 
 
 def test_no_fault_is_excluded() -> None:

@@ -51,8 +51,10 @@ def mix_faults(
     kills = [fault for fault in faults if fault.startswith("kill")]
     while goes_on():
         (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
-        chosen = (kills if kills and chance.random() < KILLING else faults for _ in range(count))
-        yield tuple(dict.fromkeys(map(chance.choice, chosen)))
+        fault_lists = (
+            kills if kills and chance.random() < KILLING else faults for _ in range(count)
+        )
+        yield tuple(dict.fromkeys(map(chance.choice, fault_lists)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class Trial(Generic[Arena]):
 
     async def hold(self, directory: Path) -> Verdict:
         """Hold it, and leave its history in the directory."""
-        begun, self._chance, history = now(), random.Random(self.plan.seed), self.laws.history
+        begun_at, self._chance, history = now(), random.Random(self.plan.seed), self.laws.history
         with Journal(directory) as journal, Pulse() as pulse:
             try:
                 async with self.arena:
@@ -122,7 +124,7 @@ class Trial(Generic[Arena]):
         kinds = [span.kind for span in history.spans]
         return Verdict(
             seed=self.plan.seed,
-            seconds=now() - begun,
+            seconds=now() - begun_at,
             faults={kind: kinds.count(kind) for kind in sorted(set(kinds))},
             tried={"processes killed (-9)": self.arena.kills, **self.laws.count_tried()},
             counts=history.counts,
@@ -152,9 +154,9 @@ class Trial(Generic[Arena]):
 
     async def _fail(self, kind: str, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
-        begun = now()
+        begun_at = now()
         try:
             await self.faults[kind](self.arena)
         except (AssertionError, TimeoutError) as error:
             self.laws.history.broke(LIVE, kind, repr(error))
-        self.laws.history.spans.append(Span(kind, begun, now()))
+        self.laws.history.spans.append(Span(kind, begun_at, now()))

@@ -35,14 +35,14 @@ def longest_gaps(chains: Iterable[Chain], spans: Sequence[Span]) -> dict[str, fl
     """
     longest: dict[str, float] = {}
     for chain in chains:
-        for begun, ended in pairwise(chain.grew_at):
-            kind = _find_blame(begun, ended, spans)
-            longest[kind] = max(longest.get(kind, 0.0), ended - begun)
-    return dict(sorted(longest.items(), key=lambda each: -each[1]))
+        for gap_begin, gap_end in pairwise(chain.grew_at):
+            kind = _find_blame(gap_begin, gap_end, spans)
+            longest[kind] = max(longest.get(kind, 0.0), gap_end - gap_begin)
+    return dict(sorted(longest.items(), key=lambda gap: -gap[1]))
 
 
-def _find_blame(begun: float, ended: float, spans: Sequence[Span]) -> str:
-    during = [span.kind for span in spans if span.begun < ended and span.ended > begun]
+def _find_blame(gap_begin: float, gap_end: float, spans: Sequence[Span]) -> str:
+    during = [span.kind for span in spans if span.begun < gap_end and span.ended > gap_begin]
     if not during:
         return NOTHING
     return during[0] if len(during) == 1 else SEVERAL
@@ -68,7 +68,7 @@ class Verdict:
     @property
     def is_inconclusive(self) -> bool:
         """Whether the machine may be the cause: only laws of time were broken, and it was busy."""
-        laws = {each.law for each in self.violations}
+        laws = {violation.law for violation in self.violations}
         return bool(laws) and laws <= OF_TIME and self.share.is_starved
 
 
@@ -96,9 +96,9 @@ def build_tables(verdict: Verdict) -> Group:
 
 
 def _describe_violations(verdict: Verdict) -> Iterator[str]:
-    for each in verdict.violations:
-        law = f"[red]Law {LAWS[each.law].number}: {each.law}[/red]"
-        yield f"{law}, of {each.where}: {escape(each.account)}"
+    for violation in verdict.violations:
+        law = f"[red]Law {LAWS[violation.law].number}: {violation.law}[/red]"
+        yield f"{law}, of {violation.where}: {escape(violation.account)}"
     if verdict.is_inconclusive:
-        again = "try again on a machine less busy"
-        yield f"[yellow]Inconclusive[/yellow]: {verdict.share}; {again}"
+        advice = "try again on a machine less busy"
+        yield f"[yellow]Inconclusive[/yellow]: {verdict.share}; {advice}"

@@ -21,27 +21,30 @@ REPORT_EVERY = 1000
 def find(seeds: range) -> None:
     """Print a seed for each fix of the list, or that none finds it."""
     for name, fix in FIXES.items():
-        tried = ((seed, find_broken(fix, seed)) for seed in seeds)
-        seed, sentences = next((each for each in tried if each[1]), ("none", [""]))
+        trials = ((seed, find_broken(fix, seed)) for seed in seeds)
+        seed, sentences = next((trial for trial in trials if trial[1]), ("none", [""]))
         say(seed, name, sentences[0])
 
 
 def count(seeds: range) -> None:
     """Print how many schedules an hour are played, and how often each law is checked."""
-    checked, begun = Counter[str](), time.process_time()
-    for played, seed in enumerate(seeds, start=1):
+    check_counts, begun_s = Counter[str](), time.process_time()
+    for schedule_count, seed in enumerate(seeds, start=1):
         schedule = Schedule(seed)
         try:
-            found = schedule.run()
+            violations = schedule.run()
         except Exception as error:  # noqa: BLE001 - an answer that no client would understand
-            found = [repr(error)]
-        if found:
-            say(seed, found)
-        checked += schedule.checked
-        if played == len(seeds) or played % REPORT_EVERY == 0:
-            per_hour = played / (time.process_time() - begun) * 3600
-            say(f"{played:,} schedules, {per_hour:,.0f} an hour, {checked.total():,} checks")
-    for name, times in sorted(checked.items()):
+            violations = [repr(error)]
+        if violations:
+            say(seed, violations)
+        check_counts += schedule.checked
+        if schedule_count == len(seeds) or schedule_count % REPORT_EVERY == 0:
+            per_hour = schedule_count / (time.process_time() - begun_s) * 3600
+            say(
+                f"{schedule_count:,} schedules, {per_hour:,.0f} an hour, "
+                f"{check_counts.total():,} checks"
+            )
+    for name, times in sorted(check_counts.items()):
         say(f"{times:>12,} {name}")
 
 

@@ -55,10 +55,10 @@ class Stream:
 
     def overtaken(self, writer: str, time: float) -> int | None:
         """Return when another first noted a later time, or a mark reached this one."""
-        others = (some for name, some in self.noted.items() if name != writer)
-        later = [next((m.at for m in some if m.time > time), None) for some in others]
-        later.append(next((mark.at for mark in self.reached if mark.time >= time), None))
-        return min((at for at in later if at is not None), default=None)
+        other_notes = (notes for name, notes in self.noted.items() if name != writer)
+        later_times = [next((m.at for m in notes if m.time > time), None) for notes in other_notes]
+        later_times.append(next((mark.at for mark in self.reached if mark.time >= time), None))
+        return min((later_at for later_at in later_times if later_at is not None), default=None)
 
 
 Sent = Mapping[tuple[str, str], list[Note]]
@@ -75,10 +75,10 @@ class Commits:
         self.streams: dict[str, Stream] = {}
         self._clocks: dict[int, int] = {}
 
-    def check(self, check: Callable[P, Found], *facts: P.args, **named: P.kwargs) -> None:
+    def check(self, check: Callable[P, Found], *facts: P.args, **named_facts: P.kwargs) -> None:
         """Count a law, and keep what breaks it."""
         self.checked[name_law(check)] += 1
-        self.violations += map(str, check_law(check, *facts, **named))
+        self.violations += map(str, check_law(check, *facts, **named_facts))
 
     def broke(self, law: str, *facts: object) -> None:
         """Keep the facts of a law that is broken."""
@@ -98,45 +98,67 @@ class Commits:
             self.check(laws.service_clocks_advance, was_ms, ms, now_s * 1000 + 1)
             self._clocks[bucket] = ms
         changes = batch.list_puts(Change)
-        members = [(each.stream_id, each.member) for each in batch.list_puts(StoredMember)]
-        truncated = {each.stream_id for each in changes if each.action == "truncated"}
+        members = [
+            (stored_member.stream_id, stored_member.member)
+            for stored_member in batch.list_puts(StoredMember)
+        ]
+        truncated_ids = {change.stream_id for change in changes if change.action == "truncated"}
         forgotten = {stream_id for stream_id, _ in batch.truncated}
-        self.check(laws.marks_are_deleted_by_order, forgotten, truncated)
-        marks = [each for each in batch.list_puts(AppendedMark) if each.domain == DOMAIN]
-        written = {each.stream_id for each in marks} | {key for key, _ in members}
-        before = {key: self.streams[key].members.copy() for key in written}
-        removed = {(each.stream_id, each.writer) for each in changes if each.action == "removed"}
-        were_out = {key: self.streams[key].out for key in written}
+        self.check(laws.marks_are_deleted_by_order, forgotten, truncated_ids)
+        marks = [
+            appended_mark
+            for appended_mark in batch.list_puts(AppendedMark)
+            if appended_mark.domain == DOMAIN
+        ]
+        written_ids = {appended_mark.stream_id for appended_mark in marks} | {
+            key for key, _ in members
+        }
+        before = {key: self.streams[key].members.copy() for key in written_ids}
+        removed_keys = {
+            (change.stream_id, change.writer) for change in changes if change.action == "removed"
+        }
+        were_out = {key: self.streams[key].out for key in written_ids}
         self._take_memberships(batch)
         self._judge_timeouts(members, before)
         for key, member in members:
             was = before[key].get(member.writer)
-            again = (key, member.writer) in removed
-            self._member(self.streams[key], was, member, starts_again=again)
-        for each in marks:
-            stream = self.streams[each.stream_id]
-            self._mark(stream, before[each.stream_id], were_out[each.stream_id], each.mark)
-            stream.last = each.mark
-            stream.reached.append(Moment(each.appended_served_ms, each.mark.lower))
-            stream.latest = max(stream.latest, each.appended_served_ms)
+            starts_again = (key, member.writer) in removed_keys
+            self._member(self.streams[key], was, member, starts_again=starts_again)
+        for appended_mark in marks:
+            stream = self.streams[appended_mark.stream_id]
+            self._mark(
+                stream,
+                before[appended_mark.stream_id],
+                were_out[appended_mark.stream_id],
+                appended_mark.mark,
+            )
+            stream.last = appended_mark.mark
+            stream.reached.append(
+                Moment(appended_mark.appended_served_ms, appended_mark.mark.lower)
+            )
+            stream.latest = max(stream.latest, appended_mark.appended_served_ms)
         for scale in batch.list_puts(StoredScale):
             scaling = Scaling(scale.event.sealed, tuple(scale.event.created))
             self.streams[scale.stream_id].scalings.append(scaling)
         for key, member in members:
             if member.state == "live" and member.writer in self.streams[key].out - were_out[key]:
                 self.streams[key].owed.add(member.writer)
-        for each in marks:
-            self.streams[each.stream_id].owed.difference_update(each.mark.excluded)
+        for appended_mark in marks:
+            self.streams[appended_mark.stream_id].owed.difference_update(
+                appended_mark.mark.excluded
+            )
 
     def _take_memberships(self, batch: ChangeSet) -> None:
         for stream_id, domain, writer in batch.list_drops(StoredMembership):
             if domain == DOMAIN:
                 self.streams[stream_id].out -= {writer}
-        for each in batch.list_puts(StoredMembership):
-            if each.domain == DOMAIN:
-                stream = self.streams[each.stream_id]
-                is_out = each.membership.exclusion is not None
-                stream.out = stream.out - {each.writer} | ({each.writer} if is_out else set())
+        for stored_membership in batch.list_puts(StoredMembership):
+            if stored_membership.domain == DOMAIN:
+                stream = self.streams[stored_membership.stream_id]
+                is_out = stored_membership.membership.exclusion is not None
+                stream.out = stream.out - {stored_membership.writer} | (
+                    {stored_membership.writer} if is_out else set()
+                )
 
     def _member(
         self,
@@ -160,8 +182,10 @@ class Commits:
             self.check(laws.members_never_go_back, before, after, starts_again=starts_again)
         if stream.record.seal is None and after.sequence:
             number = after.sequence, after.session.id  # after a step back a new process repeats one
-            said = [n.state for n in self._sent[name, writer] if (n.sequence, n.session) == number]
-            self.check(laws.states_are_noted, after.state, said)
+            noted_states = [
+                n.state for n in self._sent[name, writer] if (n.sequence, n.session) == number
+            ]
+            self.check(laws.states_are_noted, after.state, noted_states)
         if starts_again:
             stream.noted[writer].clear()
         if after.state != "live" or writer not in stream.out:
@@ -198,25 +222,29 @@ class Commits:
         wire = {"seq": mark.seq, "cut": position_to_wire(cut)}
         before_it = [mark.seq - 1] * len(stream.scalings)
         self.check(laws.cuts_are_complete, [wire], stream.scalings, before_it)
-        removed = {w: _last_change(was) for w, was in before.items() if was.excluded == "removed"}
-        standing = (was for was in before.values() if was.writer not in removed)
-        noted = (m for m in stream.members.values() if removed.get(m.writer) != _last_change(m))
-        times = map(_time, (*standing, *noted))
+        removed_changes = {
+            w: _last_change(was) for w, was in before.items() if was.excluded == "removed"
+        }
+        standing = (was for was in before.values() if was.writer not in removed_changes)
+        noted_members = (
+            m for m in stream.members.values() if removed_changes.get(m.writer) != _last_change(m)
+        )
+        times = map(_time, (*standing, *noted_members))
         upper = max(lower, stream.last.upper if stream.last else lower, *times)
         if not mark.final:
             self.check(laws.uppers_are_noted, mark.upper, upper)
         for writer in sorted(stream.owed):
             member = stream.members[writer]
-            if removed.get(writer) == _last_change(member) or _time(member) < lower:
+            if removed_changes.get(writer) == _last_change(member) or _time(member) < lower:
                 self.check(laws.exclusions_are_named, writer, mark.excluded)
                 stream.owed.discard(writer)
         stream.owed.difference_update(mark.excluded)
         for writer, was in before.items():
             record = stream.members[writer]
             was_out, is_out = writer in were_out, writer in stream.out
-            counted = was.state == record.state == "live" and not was_out and not is_out
-            stayed = counted and was.changed_served_ms == record.changed_served_ms
-            if stayed and not mark.final:
+            was_counted = was.state == record.state == "live" and not was_out and not is_out
+            has_stayed = was_counted and was.changed_served_ms == record.changed_served_ms
+            if has_stayed and not mark.final:
                 self.check(laws.members_reach_the_lower, _time(record), lower)
                 first = next((n for n in self._sent[name, writer] if _find_time(n) >= lower), None)
                 if first is not None:
@@ -229,13 +257,13 @@ class Commits:
         if isinstance(answer, Refused):
             self.broke(laws.ANSWERS, name, note, answer)
             return
-        stream = next(each for each in self.streams.values() if each.record.name == name)
-        kept = stream.members.get(note.writer)
-        self.check(laws.notes_are_committed, note.sequence or 0, kept)
+        stream = next(stream for stream in self.streams.values() if stream.record.name == name)
+        member = stream.members.get(note.writer)
+        self.check(laws.notes_are_committed, note.sequence or 0, member)
         if stream.record.settings.returning_writer == "exclude" and note.time is not None:
             is_late = answer.lower is not None and note.time < answer.lower
-            told = answer.exclusion is not None
-            self.check(laws.late_writers_are_told, note, answer, told=told, late=is_late)
+            is_told = answer.exclusion is not None
+            self.check(laws.late_writers_are_told, note, answer, told=is_told, late=is_late)
 
 
 def _has_left(record: MemberRecord) -> bool:

@@ -45,8 +45,8 @@ async def pause(arena: Arena, name: str) -> None:
 
 async def step_clock(arena: Arena, name: str) -> None:
     """Step the wall clock of a controller, which may start later, or of the clients."""
-    whose = arena.chance.choice((name, clients.WRITER))
-    arena.stepped_ms[whose] += arena.chance.choice((-1, 1)) * arena.chance.choice(STEPS_MS)
+    clock_name = arena.chance.choice((name, clients.WRITER))
+    arena.stepped_ms[clock_name] += arena.chance.choice((-1, 1)) * arena.chance.choice(STEPS_MS)
 
 
 CLOCKS = "clocks"

@@ -51,14 +51,14 @@ class Database:
     def lose(self, kept_commits: int) -> None:
         """Keep the first commits only, and no session, as when a standby lacks the others."""
         del self.log[kept_commits:]
-        kept = MemoryStore()
-        kept.commit(NEW_CLOCKS)
+        kept_store = MemoryStore()
+        kept_store.commit(NEW_CLOCKS)
         for batch in self.log:
-            kept.commit(batch)
+            kept_store.commit(batch)
         for name in ("_clocks", "tables"):  # which the stores share
-            whole: dict[Any, Any] = vars(self.kept)[name]
-            whole.clear()
-            whole.update(vars(kept)[name])
+            whole_table: dict[Any, Any] = vars(self.kept)[name]
+            whole_table.clear()
+            whole_table.update(vars(kept_store)[name])
         for session in [*self.sessions]:
             self.end(session)
 
@@ -66,7 +66,9 @@ class Database:
         """End a session, which loses its buckets."""
         session.is_live = False
         self.sessions = [each for each in self.sessions if each is not session]
-        self.owners = {bucket: each for bucket, each in self.owners.items() if each is not session}
+        self.owners = {
+            bucket: owner for bucket, owner in self.owners.items() if owner is not session
+        }
 
 
 class LeasedStore(MemoryStore):
@@ -99,12 +101,14 @@ class LeasedStore(MemoryStore):
             self.session = Session(self._url, now)
             database.sessions.append(self.session)
         self.session.heard = now
-        for each in [*database.sessions]:
-            if now - each.heard > SILENT_S:
-                database.end(each)
-        mine = {bucket for bucket, each in database.owners.items() if each is self.session}
-        others = {b: each.url for b, each in database.owners.items() if each is not self.session}
-        return Leases(BUCKETS, frozenset(mine), others, len(database.sessions))
+        for session in [*database.sessions]:
+            if now - session.heard > SILENT_S:
+                database.end(session)
+        mine = {bucket for bucket, owner in database.owners.items() if owner is self.session}
+        other_urls = {
+            b: owner.url for b, owner in database.owners.items() if owner is not self.session
+        }
+        return Leases(BUCKETS, frozenset(mine), other_urls, len(database.sessions))
 
     def renew(self) -> bool:
         """Return whether the session still lasts, which the heartbeat renews."""
@@ -134,13 +138,20 @@ class LeasedStore(MemoryStore):
         session = self._live()
         if self.database.fails():
             raise StoreUnavailable("the batch did not come")
-        own = {bucket for bucket, each in self.database.owners.items() if each is session}
-        kept, names = self.database.kept, {each.id: each.name for each in self.streams()}
+        own_buckets = {bucket for bucket, owner in self.database.owners.items() if owner is session}
+        kept_store, names = (
+            self.database.kept,
+            {stream.id: stream.name for stream in self.streams()},
+        )
         marks = batch.list_puts(AppendedMark)
-        written = {bucket_of(names[each.stream_id], BUCKETS) for each in marks}
-        written |= {each.number for each in batch.list_puts(BucketClock)}
-        self.database.violations += map(str, check_law(commits_are_of_owners, written, own))
-        kept.commit(batch)
+        written_buckets = {
+            bucket_of(names[appended_mark.stream_id], BUCKETS) for appended_mark in marks
+        }
+        written_buckets |= {clock.number for clock in batch.list_puts(BucketClock)}
+        self.database.violations += map(
+            str, check_law(commits_are_of_owners, written_buckets, own_buckets)
+        )
+        kept_store.commit(batch)
         self.database.log.append(batch)
         self.database.committed(self._url, batch)
         if self.database.fails():

@@ -32,7 +32,7 @@ class Pen:
     def note(self, time: int | None, state: State = "live") -> Note:
         """Return the next note."""
         self.sequence += 1
-        former = tuple(str(each) for each in range(1, self.session)) or None
+        former = tuple(str(number) for number in range(1, self.session)) or None
         return Note(
             self.writer,
             time,

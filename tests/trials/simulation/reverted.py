@@ -63,19 +63,19 @@ _run, _move, _check, _restore = Job.run, Domain.advance, NoteChecks.check, Roste
 _find_due = StreamState._find_due_time
 
 
-def _answer_at_once(job: Job, *given: Any) -> Iterable[None]:  # noqa: ANN401 - as `Job.run`
-    yield from _run(job, *given)
+def _answer_at_once(job: Job, *arguments: Any) -> Iterable[None]:  # noqa: ANN401 - as `Job.run`
+    yield from _run(job, *arguments)
     job.resolve()
 
 
-def _name_nobody(domain: Domain, *of: Any, **given: Any) -> Mark:  # noqa: ANN401 - as `advance`
-    return replace(_move(domain, *of, **given), excluded=())
+def _name_nobody(domain: Domain, *arguments: Any, **options: Any) -> Mark:  # noqa: ANN401 - as `advance`
+    return replace(_move(domain, *arguments, **options), excluded=())
 
 
-def _take_late(checks: NoteChecks, note: Note, *given: Any) -> object:  # noqa: ANN401 - as `check`
-    found = _check(checks, note, *given)
-    is_late = isinstance(found, Refused) and found.status == "superseded"
-    return _check(checks, replace(note, sequence=None), *given) if is_late else found
+def _take_late(checks: NoteChecks, note: Note, *arguments: Any) -> object:  # noqa: ANN401 - as `check`
+    result = _check(checks, note, *arguments)
+    is_late = isinstance(result, Refused) and result.status == "superseded"
+    return _check(checks, replace(note, sequence=None), *arguments) if is_late else result
 
 
 def _count_all(clock: ServiceClock, elapsed_ms: int) -> int:
@@ -83,28 +83,32 @@ def _count_all(clock: ServiceClock, elapsed_ms: int) -> int:
     return clock.now
 
 
-def _compare_seqs(stream: StreamState, domain: str, held: Mark) -> int:
-    return min(stream.histories[domain].last_seq, held.seq)
+def _compare_seqs(stream: StreamState, domain: str, former_mark: Mark) -> int:
+    return min(stream.histories[domain].last_seq, former_mark.seq)
 
 
 def _restore_unnamed(roster: Roster, track: Track, membership: Membership | None) -> None:
-    queued, roster._unreported = roster._unreported, TimeQueue()
+    queue, roster._unreported = roster._unreported, TimeQueue()
     _restore(roster, track, membership)
-    roster._unreported = queued
+    roster._unreported = queue
 
 
 def _drop(outbox: Outbox, _batch: object) -> None:
     outbox._in_flight = ()
 
 
-def _settle(known: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
+def _settle(known_segments: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
     firsts = list(cuts)
-    known._not_counted = sum(all(c.get(s, -1) >= of for c in firsts) for s, of in final.items())
+    known_segments._not_counted = sum(
+        all(c.get(s, -1) >= offset for c in firsts) for s, offset in final.items()
+    )
 
 
-def _admit(held: Session, session: str, *, takes_over: bool = False, **_: object) -> bool:
-    lost = any(session == each.id for each in held.lost)
-    return not lost and (held.id is None or takes_over)
+def _admit(
+    current_session: Session, session: str, *, takes_over: bool = False, **_: object
+) -> bool:
+    is_lost = any(session == loss.id for loss in current_session.lost)
+    return not is_lost and (current_session.id is None or takes_over)
 
 
 def _date_none(_: StreamState, members: Iterable[MemberRecord]) -> Iterable[MemberRecord]:
@@ -122,8 +126,8 @@ def _forget_by_wall_clock(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
         horizon = draft.moment.wall - stream.settings.mark_retention_ms
         for domain, history in stream.histories.items():
-            old = sum(each.written_at < horizon for each in history.following(0))
-            retention.forget_before(stream, domain, history.first_seq + old, draft)
+            old_count = sum(mark.written_at < horizon for mark in history.following(0))
+            retention.forget_before(stream, domain, history.first_seq + old_count, draft)
 
 
 FIXES: Mapping[str, Reverted] = {

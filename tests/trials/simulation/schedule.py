@@ -67,8 +67,8 @@ class Schedule:
         self.chance = chance = Random(seed)
         self.checked = Counter[str]()
         self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
-        noted = self.sent[STREAMS[0], clients.WRITER]
-        self.arena = Arena(chance, self._judge_commit, noted.append, self._read_after_pause)
+        noted_times = self.sent[STREAMS[0], clients.WRITER]
+        self.arena = Arena(chance, self._judge_commit, noted_times.append, self._read_after_pause)
         self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
         self.commits = self._judge_anew()
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
@@ -100,17 +100,17 @@ class Schedule:
                 "max_segments": len(WRITERS) + SCALES + bool(self._pair),
             }
             await self.arena.ask_until_answered(partial(_put, stream, settings))
-        begun = len(self.arena.database.log)
-        others = [break_things(self.arena), self._operate(), self._follow()]
-        beside = [asyncio.create_task(each) for each in others]
+        log_length = len(self.arena.database.log)
+        other_acts = [break_things(self.arena), self._operate(), self._follow()]
+        beside = [asyncio.create_task(act) for act in other_acts]
         writing = [*map(self._write, self.pens.values())]
         if self._pair is not None:
             writing.append(self._pair.write(NOTES))
             self._pair.start_reading()
         await asyncio.gather(*writing)
-        for each in beside[:2]:
-            each.cancel()
-        await self._calm_down(begun)
+        for task in beside[:2]:
+            task.cancel()
+        await self._calm_down(log_length)
         beside[2].cancel()
 
     # What writers, operators and followers do
@@ -140,17 +140,17 @@ class Schedule:
         url, stream = ",".join(self.arena.urls), STREAMS[0]
 
         def check_acknowledged(pen: Pen) -> None:
-            (kept,) = (
+            (kept_member,) = (
                 each.members.get(pen.writer)
                 for each in self.commits.streams.values()
                 if each.record.name == stream
             )
             members = {}
-            if kept is not None:
-                position = position_to_wire(kept.position)
-                members[kept.writer] = {"times": kept.times, "position": position}
-            acknowledged = {pen.writer: Claim({DOMAIN: pen.time}, pen.position)}
-            self.commits.check(laws.notes_last, members, acknowledged)
+            if kept_member is not None:
+                position = position_to_wire(kept_member.position)
+                members[kept_member.writer] = {"times": kept_member.times, "position": position}
+            claims = {pen.writer: Claim({DOMAIN: pen.time}, pen.position)}
+            self.commits.check(laws.notes_last, members, claims)
 
         return Pair(stream, url, self.arena.network, self.chance, check_acknowledged)
 
@@ -160,18 +160,18 @@ class Schedule:
         if await self._deliver(pen, pen.time):
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
-            found = await self.arena.ask(partial(_note, pen.stream, late), 0.05)
-            accepted = found is not None and isinstance(found[0], Accepted)
-            self.commits.check(laws.older_processes_are_fenced, accepted=accepted)
+            answer = await self.arena.ask(partial(_note, pen.stream, late), 0.05)
+            is_accepted = answer is not None and isinstance(answer[0], Accepted)
+            self.commits.check(laws.older_processes_are_fenced, accepted=is_accepted)
 
     async def _scale(self, pen: Pen) -> None:
         """Go on in another segment, and name it before its predecessors."""
-        old = pen.segment
+        old_segment = pen.segment
         pen.segment += 10
         pen.position = {**pen.position, pen.segment: 0}
         if await self._deliver(pen, pen.time):
-            final = pen.position[old] + self.chance.randrange(3)
-            event = ScaleEvent({old: final}, {pen.segment: (old,)})
+            final = pen.position[old_segment] + self.chance.randrange(3)
+            event = ScaleEvent({old_segment: final}, {pen.segment: (old_segment,)})
             await self._change(pen.stream, operations.scale, ANONYMOUS_ORDER, event)
             pen.position |= event.sealed
 
@@ -203,7 +203,7 @@ class Schedule:
                 self._read(stream, self._find_last_seq(stream))
 
     def _find_last_seq(self, stream: str) -> int:
-        marks = [mark for each in self.answers[stream][-1:] for mark in each.marks]
+        marks = [mark for answer in self.answers[stream][-1:] for mark in answer.marks]
         return marks[-1]["seq"] if marks else 0
 
     def _read(self, stream: str, after: int) -> None:
@@ -233,29 +233,29 @@ class Schedule:
         """Send a note until it is answered; returns whether it was."""
         pen.time = pen.time if time is None else time
         for _ in range(1000 if self.arena.is_calm else 6):
-            note, begun = pen.note(time, state), self.arena.loop.time()
+            note, begun_at = pen.note(time, state), self.arena.loop.time()
             self.sent[pen.stream, pen.writer].append(note)
             if self.arena.happens("double"):
-                again = self.arena.ask(partial(_note, pen.stream, note), 4.0)
-                self._doubled.append(asyncio.create_task(again))
+                second_try = self.arena.ask(partial(_note, pen.stream, note), 4.0)
+                self._doubled.append(asyncio.create_task(second_try))
             answer = await self.arena.ask(partial(_note, pen.stream, note), 0.05)
             if answer is not None:
                 if state == "live" or isinstance(answer[0], Accepted):
                     self.commits.judge_answer(pen.stream, note, answer[0])
                 pen.has_name = True
                 if isinstance(answer[0], Accepted):
-                    look = Look(begun, self.arena.loop.time(), answer[0].lower)
+                    look = Look(begun_at, self.arena.loop.time(), answer[0].lower)
                     self._looks[pen.stream].append(look)
                 return True
             await asyncio.sleep(self.chance.uniform(0, 0.5))
         return False
 
-    async def _change(self, stream: str, *given: Any) -> None:  # noqa: ANN401 - as `Controller.change`
+    async def _change(self, stream: str, *arguments: Any) -> None:  # noqa: ANN401 - as `Controller.change`
         """Have a change made; operators may name a writer that is not there."""
 
         async def change(controller: Controller) -> object:
             try:
-                return await controller.change(stream, *given)
+                return await controller.change(stream, *arguments)
             except (UnknownWriter, NotLive) as refusal:
                 return refusal
 
@@ -270,14 +270,16 @@ class Schedule:
             for stream in STREAMS:
                 self._read_at(name, stream, self._find_last_seq(stream))
 
-    def _lose_commits(self, begun: int) -> dict[str, dict[str, Mark | None]]:
+    def _lose_commits(self, first_commit: int) -> dict[str, dict[str, Mark | None]]:
         """Lose the last commits; returns the last marks of the streams that each controller had."""
         had = {
-            name: {each.id: each.histories[DOMAIN].last for each in c._committer.streams}
+            name: {stream.id: stream.histories[DOMAIN].last for stream in c._committer.streams}
             for name, c in self.arena.controllers.items()
         }
         commits = len(self.arena.database.log)
-        self.arena.database.lose(self.chance.randrange(max(begun, commits - 12), commits + 1))
+        self.arena.database.lose(
+            self.chance.randrange(max(first_commit, commits - 12), commits + 1)
+        )
         for name in self.arena.controllers:
             self.arena.stores[name].acquired.clear()
         self.commits = self._judge_anew()
@@ -287,35 +289,35 @@ class Schedule:
         self._turns.clear()
         return had
 
-    def _judge_commit(self, by: str, batch: ChangeSet) -> None:
+    def _judge_commit(self, url: str, batch: ChangeSet) -> None:
         arena, loop = self.arena, self.arena.loop
         self.commits.judge_batch(batch, loop.time() + arena.skipped_ms[""] / 1000)
-        spent = sum(loop.spent[by, name] for name in TURN)
+        spent_s = sum(loop.spent[url, name] for name in TURN)
         asked_at = loop.asked_at
         for clock in batch.list_puts(BucketClock):
             bucket, ms = clock.number, clock.served_ms
-            was, at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
-            most = (asked_at - at - spent + was_spent) * 1000 + 2
-            if was == by and arena.disturbed_at[by] < at:
-                self.commits.check(laws.service_clocks_advance, was_ms, ms, was_ms + most)
-            self._turns[bucket] = by, asked_at, spent, ms
+            was, earlier_at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
+            most_ms = (asked_at - earlier_at - spent_s + was_spent) * 1000 + 2
+            if was == url and arena.disturbed_at[url] < earlier_at:
+                self.commits.check(laws.service_clocks_advance, was_ms, ms, was_ms + most_ms)
+            self._turns[bucket] = url, asked_at, spent_s, ms
 
     # The end
 
-    async def _calm_down(self, begun: int) -> None:
+    async def _calm_down(self, first_commit: int) -> None:
         """End the faults, and have one writer note, then all; time follows them."""
         await self.arena.calm_down()
-        for each in self._doubled:
-            each.cancel()
-        had = self._lose_commits(begun) if self._is_lossy else {}
+        for task in self._doubled:
+            task.cancel()
+        had = self._lose_commits(first_commit) if self._is_lossy else {}
         await self.arena.start_all()
         first = [self.pens[stream, self.chance.choice(WRITERS)] for stream in STREAMS]
         await asyncio.gather(*(self._deliver(pen, HALF) for pen in first))
-        whole = SILENT_S + TIMEOUT_S + 1.0
-        restarts = self.chance.uniform(0, whole - 2.0)
+        calm_s = SILENT_S + TIMEOUT_S + 1.0
+        restarts = self.chance.uniform(0, calm_s - 2.0)
         await asyncio.sleep(restarts)
         await self.arena.stop(self.chance.choice(self.arena.replicas))
-        await asyncio.sleep(whole - restarts)
+        await asyncio.sleep(calm_s - restarts)
         self._judge_progress(HALF)
         if self._is_lossy:
             self.answers.clear()  # some are of controllers that had not noticed
@@ -323,11 +325,11 @@ class Schedule:
         await asyncio.gather(*last, *([self._pair.reach(LAST)] if self._pair else []))
         await asyncio.sleep(1.5 * INTERVAL_MS / 1000)
         self._judge_progress(LAST)
-        owned = Counter(map(id, self.arena.database.owners.values()))
+        owned_counts = Counter(map(id, self.arena.database.owners.values()))
         sessions = len(self.arena.database.sessions)
-        self.commits.check(laws.buckets_are_shared, [*owned.values()], BUCKETS, sessions)
-        for name, held in had.items():
-            self._judge_report(name, held)
+        self.commits.check(laws.buckets_are_shared, [*owned_counts.values()], BUCKETS, sessions)
+        for name, marks_held in had.items():
+            self._judge_report(name, marks_held)
         if self._pair is not None:
             self._pair.reading.cancel()  # as a truncation leaves a gap
         if not self._is_lossy:
@@ -338,10 +340,10 @@ class Schedule:
             looks = [] if self._is_lossy else self._looks[stream]
             self.commits.check(laws.lowers_never_fall, looks)
         if self._pair is not None:
-            known = self.answers[self._pair.stream][-1]
-            marks = await self._pair.read_all(known.first)
+            last_answer = self.answers[self._pair.stream][-1]
+            marks = await self._pair.read_all(last_answer.first)
             self._judge_answers(self._pair.answers)
-            self.commits.check(laws.replicas_agree, known.marks, marks)
+            self.commits.check(laws.replicas_agree, last_answer.marks, marks)
 
     async def _end(self, stream: Stream) -> None:
         """Truncate the stream, which gives room for new segments, and seal it."""
@@ -349,42 +351,48 @@ class Schedule:
         await self._change(
             name, operations.truncate, ANONYMOUS_ORDER, last.cut.offsets if last else {}
         )
-        room = SCALES - self._scales[name] + sum(len(each.sealed) for each in stream.scalings)
+        room = SCALES - self._scales[name] + sum(len(scaling.sealed) for scaling in stream.scalings)
         for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
             await self._scale(self.pens[name, writer])
         await self.arena.ask_until_answered(lambda c: c.seal(name, ANONYMOUS_ORDER, SealRequest()))
         self.commits.check(laws.losses_are_reported, 0, self._list_reported(stream.record.id))
 
     def _judge_progress(self, time: int) -> None:
-        for each in self.commits.streams.values():
-            lower = each.last.lower if each.last else None
+        for stream in self.commits.streams.values():
+            lower = stream.last.lower if stream.last else None
             self.commits.check(laws.watermarks_advance, lower, time, latest=time)
 
     def _judge_answers(self, answers: list[Answer]) -> None:
-        found = judge(answers=answers)
-        self.commits.violations += map(str, found)
+        broken_laws = judge(answers=answers)
+        self.commits.violations += map(str, broken_laws)
         self.commits.checked["answers to followers"] += len(answers)
 
     def _judge_report(self, name: str, had: dict[str, Mark | None]) -> None:
         """Whether a controller that loads a stream without the last mark it had reports that."""
         for stream in self.commits.streams.values():
-            key, held = stream.record.id, had.get(stream.record.id)
-            at = self.arena.stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
-            if at is None or held is None:
+            key, held_mark = stream.record.id, had.get(stream.record.id)
+            acquired_commit = self.arena.stores[name].acquired.get(
+                bucket_of(stream.record.name, BUCKETS)
+            )
+            if acquired_commit is None or held_mark is None:
                 continue
-            log = self.arena.database.log[:at]
-            marks = (m for each in log for m in each.list_puts(AppendedMark))
-            found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
-            if held.written_at not in found:
-                self.commits.check(laws.losses_are_reported, held.seq, self._list_reported(key))
+            log = self.arena.database.log[:acquired_commit]
+            marks = (m for commit in log for m in commit.list_puts(AppendedMark))
+            written_times = {
+                m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)
+            }
+            if held_mark.written_at not in written_times:
+                self.commits.check(
+                    laws.losses_are_reported, held_mark.seq, self._list_reported(key)
+                )
 
     def _list_reported(self, stream_id: str) -> list[int]:
         """Return the last seqs that controllers reported as lost."""
         changes = self.arena.database.kept.changes(stream_id, before=None, limit=1000)
         return [
-            each.old_values["seq"]
-            for each in changes
-            if each.action == "went_back" and each.old_values
+            change.old_values["seq"]
+            for change in changes
+            if change.action == "went_back" and change.old_values
         ]
 
 

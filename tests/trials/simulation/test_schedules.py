@@ -22,7 +22,7 @@ def test_schedules_break_no_law(part: int) -> None:
     """A seed that does is replayed by its number."""
     seeds = range(part * MANY, (part + 1) * MANY)
 
-    faults = {seed: found for seed in seeds if (found := Schedule(seed).run())}
+    faults = {seed: violations for seed in seeds if (violations := Schedule(seed).run())}
     assert not faults
 
 
@@ -35,13 +35,13 @@ def test_a_seed_is_replayed() -> None:
 
 def test_actors_of_chaos_break_no_law_in_virtual_time() -> None:
     """There is some of everything that they try."""
-    broken, tried = [], Counter[str]()
+    broken, tried_counts = [], Counter[str]()
     for seed in range(WORKLOADS):
         schedule = WorkloadSchedule(seed)
-        broken += [(seed, each) for each in schedule.run()]
-        tried.update(schedule.workload.count_tried())
+        broken += [(seed, violation) for violation in schedule.run()]
+        tried_counts.update(schedule.workload.count_tried())
 
-    assert (broken, min(tried[each] for each in HAPPENED) > 0) == ([], True)
+    assert (broken, min(tried_counts[happening] for happening in HAPPENED) > 0) == ([], True)
 
 
 @pytest.mark.parametrize("fix", FIXES.values(), ids=FIXES.keys())

@@ -116,40 +116,40 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: Any,  # noqa: ANN401
     ) -> asyncio.Future[Any]:
         """Make a call after a delay, and answer it after another one."""
-        answer, by, asked_at = self.create_future(), process.get(), self.time()
+        answer, caller, asked_at = self.create_future(), process.get(), self.time()
         name = getattr(func, "__name__", "")
-        own, elsewhere = copy_context(), copy_context()
+        own_context, elsewhere = copy_context(), copy_context()
         elsewhere.run(process.set, "")
 
         def give(resolve: Callable[[Any], None], outcome: object) -> None:
             if not answer.done():
-                self.spent[by, name] += self.time() - asked_at
+                self.spent[caller, name] += self.time() - asked_at
                 resolve(outcome)
 
         def call() -> None:
             if answer.cancelled() and not self._reaches():
                 return
-            if by in self.frozen and not self._reaches():
-                self.call_soon(elsewhere.run, call, context=own)
+            if caller in self.frozen and not self._reaches():
+                self.call_soon(elsewhere.run, call, context=own_context)
                 return
             self.asked_at = asked_at
             try:
                 outcome, resolve = func(*args), answer.set_result
             except Exception as error:  # noqa: BLE001 - whatever the call raises
                 outcome, resolve = error, answer.set_exception
-            self.call_later(self._delay(by), give, resolve, outcome, context=own)
+            self.call_later(self._delay(caller), give, resolve, outcome, context=own_context)
 
-        self.call_later(self._delay(by), call, context=elsewhere)
+        self.call_later(self._delay(caller), call, context=elsewhere)
         return answer
 
     def _task(
         self,
         loop: asyncio.AbstractEventLoop,
         coro: Any,  # noqa: ANN401 - as asyncio's
-        **given: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
     ) -> asyncio.Task[Any]:
-        task = asyncio.Task(coro, loop=loop, **given)
-        own = self._tasks.setdefault(process.get(), {})
-        own[task] = None
-        task.add_done_callback(lambda done: own.pop(done, None))
+        task = asyncio.Task(coro, loop=loop, **options)
+        own_tasks = self._tasks.setdefault(process.get(), {})
+        own_tasks[task] = None
+        task.add_done_callback(lambda ended_task: own_tasks.pop(ended_task, None))
         return task

@@ -53,6 +53,6 @@ def test_observer_runs_until_a_signal(served: Served, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["observe log ingestion", "observe log event-time"])
 def test_help_shows_flags_without_a_value(run: Commands, words: str) -> None:
-    shown = run(*words.split(), "--help").out
+    output = run(*words.split(), "--help").out
 
-    assert ("--help" in shown, "bool" in shown) == (True, False)
+    assert ("--help" in output, "bool" in output) == (True, False)

@@ -45,7 +45,9 @@ def test_page_runs_as_printed(
     runner = Saving(tmp_path, served.url, elsewhere)
     (tmp_path / "run").write_text(RUN_SCRIPT)
 
-    *_, submitted, connected = runner.run_page("docs/guides/spark-elsewhere.md", "A cluster")
+    *_, submitted_output, connect_output = runner.run_page(
+        "docs/guides/spark-elsewhere.md", "A cluster"
+    )
 
-    assert "|{2013-01-01 10:00:00, 2013-01-01 11:00:00}|LGA" in submitted
-    assert "|   EWR|" in connected
+    assert "|{2013-01-01 10:00:00, 2013-01-01 11:00:00}|LGA" in submitted_output
+    assert "|   EWR|" in connect_output

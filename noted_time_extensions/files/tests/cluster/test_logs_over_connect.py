@@ -146,8 +146,8 @@ def test_killed_process_derives_each_window_once(
     flights.note(20_000)
     wait_for_end(counting.start(available_now=True))
 
-    derived = remote.read.parquet(str(flights.root / "counts"))
-    counts = collect_rows(derived.select(F.unix_seconds("window.start"), "count"))
+    derived_stream = remote.read.parquet(str(flights.root / "counts"))
+    counts = collect_rows(derived_stream.select(F.unix_seconds("window.start"), "count"))
     assert counts == [(second, second + 1) for second in range(20)]
     assert eventually(counting.ending_state, "live")
     assert flights.server.get("counts")["marks"]["default"]["lower"] == 20_000

@@ -46,9 +46,9 @@ class Output:
 
     def counts(self) -> list[tuple[int, int]]:
         """Return (minute, count) of each row that was given out, sorted."""
-        batches = [each for each in self.directory.glob("_spark_metadata/*") if each.name.isdigit()]
-        added = chain.from_iterable(each.read_text().splitlines()[1:] for each in batches)
-        files = [Path(json.loads(line)["path"].removeprefix("file:")) for line in added]
+        batches = [path for path in self.directory.glob("_spark_metadata/*") if path.name.isdigit()]
+        added_lines = chain.from_iterable(batch.read_text().splitlines()[1:] for batch in batches)
+        files = [Path(json.loads(line)["path"].removeprefix("file:")) for line in added_lines]
         rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
         return sorted((row["minute"], row["count"]) for row in rows)
 
@@ -64,8 +64,8 @@ class Trial:
         self._cluster, self.stream = cluster, NotedStream(directory / "log", "killed", served)
         self.stream.begin_log().join("a", "b")
         self.output = Output(directory / "output")
-        where = {"root": str(self.stream.root), "output": str(self.output.directory)}
-        self._given: dict[str, object] = {"url": served.url, "stream": "killed", **where}
+        places = {"root": str(self.stream.root), "output": str(self.output.directory)}
+        self._given: dict[str, object] = {"url": served.url, "stream": "killed", **places}
         self._others = set(cluster.executors())
         self._chance, self._time = random.Random(1), START_MS
         self.start_driver()
@@ -82,15 +82,17 @@ class Trial:
 
     def kill_executor(self) -> None:
         """Kill one of the driver's executors."""
-        own = set(self._cluster.executors()) - self._others
-        os.kill(min(own), signal.SIGKILL)
+        own_executors = set(self._cluster.executors()) - self._others
+        os.kill(min(own_executors), signal.SIGKILL)
 
     def steps(self, count: int) -> None:
         """Write steps, and wait after each until the query has planned its micro-batch."""
         for _ in range(count):
             last_planned = self.output.last_planned()
             for segment, writer in SEGMENTS.items():
-                self.stream.append(segment, *((each, "") for each in self._times()), writer=writer)
+                self.stream.append(
+                    segment, *((second, "") for second in self._times()), writer=writer
+                )
             self._time += STEP_MS
             self._note(self._time)
             self._wait(self.output.last_planned, last_planned + 1)
@@ -105,7 +107,7 @@ class Trial:
         """Return the time of each row that is there, in Unix ms."""
         files = self.stream.root.rglob("*.parquet")
         columns = [pq.read_table(file, columns=["time"])["time"].cast("int64") for file in files]
-        return [int(each) for column in columns for each in column.to_pylist()]
+        return [int(value) for column in columns for value in column.to_pylist()]
 
     def _note(self, time: int) -> None:
         for writer in "ab":
@@ -114,12 +116,12 @@ class Trial:
     def _times(self) -> list[int]:
         return [self._time + self._chance.randrange(STEP_MS + MINUTE_MS) for _ in range(ROWS)]
 
-    def _wait(self, observe: Callable[[], int], least: int) -> None:
+    def _wait(self, observe: Callable[[], int], min_value: int) -> None:
         def has_reached() -> bool:
             if self._driver.has_ended() and self._driver.has_said(UNCONNECTED):
                 self.start_driver()  # as its supervisor would
             assert not self._driver.has_ended(), self._driver.describe_end()
-            return observe() >= least
+            return observe() >= min_value
 
         wait_until(has_reached)
 

@@ -55,21 +55,21 @@ class Ways(NamedTuple):
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
     """Return a Python that has everything but the package, and the forms to ship it."""
     directory = tmp_path_factory.mktemp("ways")
-    environment, zipped = directory / "environment", directory / "noted.zip"
+    environment, archive_file = directory / "environment", directory / "noted.zip"
     venv.create(environment, symlinks=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
     # A `.pth` adds a directory without the `.pth` files in it, such as this clone's.
     (site / "all.pth").write_text(sysconfig.get_path("purelib"))
     bare = shutil.copytree(environment, directory / "bare", symlinks=True)
-    with ZipFile(zipped, "w") as archive:
+    with ZipFile(archive_file, "w") as archive:
         for package in PACKAGES:
             archive.mkdir(package)  # Python finds a namespace in a zip only by its folder
             for file in (ROOT / package).rglob("*.py"):
                 archive.write(file, file.relative_to(ROOT))
             shutil.copytree(ROOT / package, site / package)
-    with tarfile.open(directory / "environment.tar.gz", "w:gz") as packed:
-        packed.add(environment, ".")
-    return Ways(bare / "bin" / "python", zipped, directory / "environment.tar.gz")
+    with tarfile.open(directory / "environment.tar.gz", "w:gz") as packed_file:
+        packed_file.add(environment, ".")
+    return Ways(bare / "bin" / "python", archive_file, directory / "environment.tar.gz")
 
 
 class Runs:
@@ -84,12 +84,12 @@ class Runs:
             "package": str(ways.zipped),
         }
 
-    def __call__(self, *steps: str, python: str = "", **given: object) -> list[int | str]:
+    def __call__(self, *steps: str, python: str = "", **arguments: object) -> list[int | str]:
         """Return the result of each step. Spark starts the Python without the package."""
-        chosen = f"PYSPARK_PYTHON={python or self._ways.bare}"
-        words = ("sh", "-c", IN_DIRECTORY, "sh", str(self.directory), chosen, sys.executable)
-        asked = {**self._given, "steps": steps, **given}
-        program = SparkProgram(PROGRAM, asked, self.directory / "log", words)
+        chosen_python = f"PYSPARK_PYTHON={python or self._ways.bare}"
+        words = ("sh", "-c", IN_DIRECTORY, "sh", str(self.directory), chosen_python, sys.executable)
+        program_input = {**self._given, "steps": steps, **arguments}
+        program = SparkProgram(PROGRAM, program_input, self.directory / "log", words)
         came: list[int | str] = json.loads(program.finish())
         return came
 
@@ -126,8 +126,8 @@ def test_pythonpath_of_the_executors_reaches_the_planners(run: Runs, ways: Ways)
 
 def test_packed_environment_is_used_from_the_drivers_directory(run: Runs, ways: Ways) -> None:
     """Executors unpack it. The planners start in the driver's directory."""
-    unpacked = run.directory / "environment"
-    shutil.copytree(ways.packed.parent / "environment", unpacked, symlinks=True)
+    unpacked_folder = run.directory / "environment"
+    shutil.copytree(ways.packed.parent / "environment", unpacked_folder, symlinks=True)
     settings = {"spark.archives": f"{ways.packed}#environment"}
 
     assert run("stream", python="./environment/bin/python", settings=settings) == [2]
@@ -172,9 +172,9 @@ def test_unpickling_without_the_package_names_the_remedy(
 ) -> None:
     """The error names the Python and the host without the package."""
     program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
-    pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]
+    pickled_value = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]
     words = ["env", "-u", "PYTHONPATH", str(ways.bare), "-c", program]
-    lacking = subprocess.run(words, input=pickled, capture_output=True, cwd="/", check=False)
+    lacking = subprocess.run(words, input=pickled_value, capture_output=True, cwd="/", check=False)
 
     assert f"ImportError: {ways.bare} on ".encode() in lacking.stderr
     assert REMEDY.encode() in lacking.stderr

@@ -61,19 +61,19 @@ SHOWN: dict[str, Callable[[Batch], object]] = {
 }
 
 
-def choose_options(asked: dict[str, Any]) -> list[Option]:
+def choose_options(fields: dict[str, Any]) -> list[Option]:
     """Return the options of a query, which are removed from the words."""
-    chosen: list[Option] = []
-    if "rows" in asked:
-        chosen.append(Batches(asked.pop("rows")))
-    if {"start", "end"} & asked.keys():
-        chosen.append(ReadRange(asked.pop("start", None), asked.pop("end", None)))
-    if "behind" in asked:
-        behind = BacklogPolicy(reader_lag_ms=asked.pop("behind"))
-        chosen.append(CatchUp(behind, asked.pop("most", None)))
-    if "lag" in asked:
-        chosen.append(Ingestion(asked.pop("lag")))
-    return chosen
+    chosen_options: list[Option] = []
+    if "rows" in fields:
+        chosen_options.append(Batches(fields.pop("rows")))
+    if {"start", "end"} & fields.keys():
+        chosen_options.append(ReadRange(fields.pop("start", None), fields.pop("end", None)))
+    if "behind" in fields:
+        behind = BacklogPolicy(reader_lag_ms=fields.pop("behind"))
+        chosen_options.append(CatchUp(behind, fields.pop("most", None)))
+    if "lag" in fields:
+        chosen_options.append(Ingestion(fields.pop("lag")))
+    return chosen_options
 
 
 class LogScenario(Scenario):
@@ -136,39 +136,43 @@ class LogScenario(Scenario):
     def remove(self, writer: str) -> None:
         self.server.call("DELETE", f"/flights/writers/{writer}")
 
-    def query(self, **asked: Any) -> None:  # noqa: ANN401 - any option
+    def query(self, **options: Any) -> None:  # noqa: ANN401 - any option
         self.end: NotedOffset | None = None
-        self.restart(**asked)
+        self.restart(**options)
 
-    def restart(self, **asked: Any) -> None:  # noqa: ANN401 - any option
-        options = choose_options(asked)
-        self.asked = build_query(self.flights, *options, **asked)
+    def restart(self, **fields: Any) -> None:  # noqa: ANN401 - any option
+        options = choose_options(fields)
+        self.asked = build_query(self.flights, *options, **fields)
 
     def read(self, *fields: str) -> str:
         return self._read(fields, slice(None))
 
     def run(self) -> str:
         """Show the number, the lower and the end of each batch that one run plans."""
-        found = plan_run(self.asked, self.end)
-        self.end = found[-1]
-        reads = ((each.run, each.streams["flights"]) for each in found)
+        offsets = plan_run(self.asked, self.end)
+        self.end = offsets[-1]
+        reads = ((offset.run, offset.streams["flights"]) for offset in offsets)
         return "; ".join(
-            f"{n} {show_value(of.mark.lower)} {show_value(of.segments)}" for n, of in reads
+            f"{n} {show_value(stream_offset.mark.lower)} {show_value(stream_offset.segments)}"
+            for n, stream_offset in reads
         )
 
     def first(self, *fields: str) -> str:
         return self._read(fields, slice(1))
 
     def _read(self, fields: tuple[str, ...], taken: slice) -> str:
-        found = read_batches(self.asked, self.end)[taken]
-        self.end = found[-1].end if found else self.end
-        shown = fields or ("rows", "watermark")
-        batches = (" ".join(show_value(SHOWN[name](each)) for name in shown) for each in found)
+        batches_read = read_batches(self.asked, self.end)[taken]
+        self.end = batches_read[-1].end if batches_read else self.end
+        shown_names = fields or ("rows", "watermark")
+        batches = (
+            " ".join(show_value(SHOWN[name](batch)) for name in shown_names)
+            for batch in batches_read
+        )
         return "; ".join(batches) or "-"
 
-    def window(self, start: int, end: int, **asked: Any) -> str:  # noqa: ANN401 - any argument
+    def window(self, start: int, end: int, **options: Any) -> str:  # noqa: ANN401 - any argument
         """Show the rows of a complete window, and how many rows its tasks read."""
-        names, columns, count = read_window(self.flights, start, end, **asked)
+        names, columns, count = read_window(self.flights, start, end, **options)
         return f"{show_value(names)} of {count}" + ("" if names else f" with {show_value(columns)}")
 
 
@@ -194,17 +198,17 @@ def test_rerun_batch_is_identical_and_needs_no_controller(
     """Marks decide the end of a batch only when it is planned."""
     steps = disorder(5)
     replay(flights, steps[:20])
-    planned = read_batches(build_query(flights, *options))
+    planned_batches = read_batches(build_query(flights, *options))
     replay(flights, steps[20:])
     controller.stop()
-    ends = [build_query(flights).beginning, *(batch.end for batch in planned)]
-    again = [
-        replay_batch(build_query(flights, Batches(5)), start, each.end)
-        for start, each in zip(ends, planned, strict=False)
+    ends = [build_query(flights).beginning, *(batch.end for batch in planned_batches)]
+    replayed_batches = [
+        replay_batch(build_query(flights, Batches(5)), start, batch.end)
+        for start, batch in zip(ends, planned_batches, strict=False)
     ]
     controller.start()
 
-    assert (again, len(planned) > 3) == (planned, True)
+    assert (replayed_batches, len(planned_batches) > 3) == (planned_batches, True)
 
 
 SECOND = 1000
@@ -224,14 +228,14 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
     steps = disorder(seed, events=25)
     replay(flights, steps)
     bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
-    found = []
+    rows_found = []
     for start, end in pairwise(bounds):
         query = build_query(flights, ReadRange(start, end), *options, on_seal="hold")
         rows = [row for batch in read_batches(query) for row in batch.rows]
         assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
-        found += rows
+        rows_found += rows
 
-    assert sorted(found) == sorted(row for step in steps for row in step.rows)
+    assert sorted(rows_found) == sorted(row for step in steps for row in step.rows)
 
 
 def test_finished_range_does_not_change(flights: NotedStream) -> None:
@@ -294,8 +298,8 @@ def test_rows_without_a_time_are_in_no_range() -> None:
     def count_kept(times: TimeRange) -> list[int]:
         return [batch.num_rows for batch in times.filter_rows(iter([rows]), "at")]
 
-    asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
-    assert [count_kept(times) for times in asked] == [[4], [2], [1], [1]]
+    ranges = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
+    assert [count_kept(times) for times in ranges] == [[4], [2], [1], [1]]
 
 
 def test_checkpoint_of_another_log_is_refused(
@@ -306,7 +310,7 @@ def test_checkpoint_of_another_log_is_refused(
     flights.note(1500)
     query = build_query(flights)
     (batch,) = read_batches(query)
-    others = {
+    other_checkpoints = {
         "landings": replace(query, stream="landings"),
         "order_time": replace(query, domain="order_time"),
         f"{tmp_path}/moved": replace(query, root=str(tmp_path / "moved")),
@@ -315,7 +319,7 @@ def test_checkpoint_of_another_log_is_refused(
         for root in (flights.root, tmp_path / "moved"):
             NotedStream(root, name, controller, "default", "order_time").append(0, (1, "c"))
     mine = f"stream 'flights', domain 'default', under {flights.root}, and"
-    for name, other in others.items():
+    for name, other in other_checkpoints.items():
         with pytest.raises(Rejected, match=f"the checkpoint is of {mine} the query reads .*{name}"):
             read_batches(other, batch.end)
         with pytest.raises(Rejected, match="start a query with a new checkpoint"):

@@ -37,10 +37,10 @@ def read_rows(values: list[object], form: TimeForm) -> list[int | None]:
 
 def read_column(values: list[object], kind: pa.DataType, form: TimeForm) -> list[int | None]:
     """Return what Spark's reader reads by the form that the observer states, in Unix ms."""
-    stated = describe_form("t", find_kind(kind, form.unit), form)
-    reader = EventTimeReader(SliceForm("t", "trips", stated), is_ours=False)
+    stated_form = describe_form("t", find_kind(kind, form.unit), form)
+    reader = EventTimeReader(SliceForm("t", "trips", stated_form), is_ours=False)
     moments = reader.read(pa.array(values, kind)).to_pylist()
-    return [None if each is None else (each - EPOCH) // ONE_MS for each in moments]
+    return [None if moment is None else (moment - EPOCH) // ONE_MS for moment in moments]
 
 
 def write_local(seconds: int) -> datetime:
@@ -50,7 +50,7 @@ def write_local(seconds: int) -> datetime:
 @given(seconds=_seconds, name=_zones, unit=st.sampled_from(("ms", "us", "ns")))
 def test_local_times(seconds: list[int], name: str, unit: str) -> None:
     form = TimeForm(zone=parse_zone(name), bounds=ANY_TIME)
-    values: list[object] = [write_local(each) for each in seconds]
+    values: list[object] = [write_local(second) for second in seconds]
 
     assert read_column(values, pa.timestamp(unit), form) == read_rows(values, form)
 
@@ -62,7 +62,7 @@ def test_local_times(seconds: list[int], name: str, unit: str) -> None:
 def test_numbers(counts: list[int], unit: Unit) -> None:
     per_unit = {"s": 1 / 1000, "ms": 1, "us": 1000, "ns": 1_000_000}
     form = TimeForm(unit, bounds=ANY_TIME)
-    values: list[object] = [int(each * per_unit[unit]) for each in counts]
+    values: list[object] = [int(count * per_unit[unit]) for count in counts]
 
     texts: list[object] = list(map(str, values))
 
@@ -73,7 +73,7 @@ def test_numbers(counts: list[int], unit: Unit) -> None:
 @given(seconds=_seconds, name=_zones, pattern=st.sampled_from(FORMATS))
 def test_formats(seconds: list[int], name: str, pattern: str) -> None:
     form = TimeForm(zone=parse_zone(name), format=pattern, bounds=ANY_TIME)
-    values: list[object] = [write_local(each).strftime(pattern) for each in seconds]
+    values: list[object] = [write_local(second).strftime(pattern) for second in seconds]
 
     assert read_column(values, pa.string(), form) == read_rows(values, form)
 
@@ -81,7 +81,7 @@ def test_formats(seconds: list[int], name: str, pattern: str) -> None:
 @given(seconds=_seconds, name=_zones)
 def test_iso_texts(seconds: list[int], name: str) -> None:
     form = TimeForm(zone=parse_zone(name), bounds=ANY_TIME)
-    values: list[object] = [write_local(each).isoformat() for each in seconds]
+    values: list[object] = [write_local(second).isoformat() for second in seconds]
 
     assert read_column(values, pa.string(), form) == read_rows(values, form)
 
@@ -123,13 +123,15 @@ def test_rows_are_divided_where_the_form_changes() -> None:
     """A query that names the present zone is refused, as older rows have another."""
     utc = EventTimeForm(column="t", kind="local", zone="UTC")
     berlin = EventTimeForm(column="t", kind="local", zone="Europe/Berlin")
-    stated = {"default": (StatedForm(utc, {}), StatedForm(berlin, {0: 5}))}
-    forms = ColumnForms("trips", "t", stated=stated["default"])
-    spans = [(first, end, each.form) for first, end, each in forms.list_spans(0, 3, 9)]
+    stated_forms = {"default": (StatedForm(utc, {}), StatedForm(berlin, {0: 5}))}
+    forms = ColumnForms("trips", "t", stated=stated_forms["default"])
+    spans = [(first, end, form.form) for first, end, form in forms.list_spans(0, 3, 9)]
 
     assert spans == [(3, 5, utc), (5, 9, berlin)]
     with pytest.raises(Rejected, match="zone='Europe/Berlin', and stream trips states t as local"):
-        ColumnForms("trips", "t", OwnForm(zone="Europe/Berlin")).take_stated(stated, "default")
+        ColumnForms("trips", "t", OwnForm(zone="Europe/Berlin")).take_stated(
+            stated_forms, "default"
+        )
 
 
 def test_old_checkpoint_needs_a_form_that_reads_the_same() -> None:

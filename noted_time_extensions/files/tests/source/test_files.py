@@ -29,23 +29,23 @@ def ends(files: LogFiles) -> dict[int, int]:
 def test_files_that_come_later_are_found(flights: NotedStream) -> None:
     """Both known and new segments get files, within one tick of the file system's clock."""
     files = LogFiles(flights.root, "flights")
-    seen = [ends(files)]
+    ends_seen = [ends(files)]
     for segment in (0, 0, 5):
         flights.append(segment, (1, "a"), (2, "b"))
-        seen.append(ends(files))
+        ends_seen.append(ends(files))
 
-    assert seen == [{}, {0: 2}, {0: 4}, {0: 4, 5: 2}]
+    assert ends_seen == [{}, {0: 2}, {0: 4}, {0: 4, 5: 2}]
 
 
 def test_unreadable_file_is_tried_again(flights: NotedStream) -> None:
     """A copy of it may have been incomplete."""
     path = flights.append(0, (1, "a"))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:20])
+    content = path.read_bytes()
+    path.write_bytes(content[:20])
     files = LogFiles(flights.root, "flights")
     with pytest.raises(UnreadableFile, match="not a whole Parquet file"):
         files.refresh()
-    path.write_bytes(whole)
+    path.write_bytes(content)
 
     assert ends(files) == {0: 1}
 
@@ -71,14 +71,14 @@ def test_query_waits_while_a_name_may_have_rows(
         return "waits" if end == query.beginning.to_json() else "reads"
 
     path.touch()
-    seen = [plan_at(0.0), plan_at(9.9)]
+    plans_seen = [plan_at(0.0), plan_at(9.9)]
     path.unlink()
-    seen.append(plan_at(20.0))
+    plans_seen.append(plan_at(20.0))
     path.touch()
-    seen += [plan_at(30.0), plan_at(39.9), plan_at(40.0)]
+    plans_seen += [plan_at(30.0), plan_at(39.9), plan_at(40.0)]
     reader.stop()
 
-    assert seen == ["waits", "waits", "reads", "waits", *later]
+    assert plans_seen == ["waits", "waits", "reads", "waits", *later]
 
 
 def test_file_below_rows_that_were_read_is_named(
@@ -88,20 +88,20 @@ def test_file_below_rows_that_were_read_is_named(
 
     It causes a list of the whole directory.
     """
-    asked: list[int] = []
+    calls: list[int] = []
     listing = SegmentDirectory(flights.root, "flights", 0, monotonic).listing
-    monkeypatch.setattr(type(listing), "forget", lambda _: asked.append(1))
-    whole = flights.append(0, (1, "a")).read_bytes()
+    monkeypatch.setattr(type(listing), "forget", lambda _: calls.append(1))
+    content = flights.append(0, (1, "a")).read_bytes()
     files = LogFiles(flights.root, "flights")
     files.refresh()
     for start in (5, 3):
         path = flights.root / "flights" / "partition=0" / f"flights+0+{start:010}.parquet"
-        path.write_bytes(whole)
+        path.write_bytes(content)
         files.refresh()
 
-    assert asked == [1, 1]
+    assert calls == [1, 1]
     files.check_kept({0: 1})
-    path.with_name("flights+0+0000000002.parquet").write_bytes(whole)
+    path.with_name("flights+0+0000000002.parquet").write_bytes(content)
     files.refresh()
     with pytest.raises(Recreated, match=r"0000000002.parquet was replaced, or added below rows"):
         files.check_kept({0: 6})
@@ -125,15 +125,15 @@ def test_empty_file_is_named_as_such(flights: NotedStream) -> None:
 
 def list_ends(root: Path, stream: str) -> list[str]:
     """Return the ends that a query and an observer find, or their errors."""
-    files, observed = LogFiles(root, stream, frozenset({"time"})), LogEnds(root, stream)
-    looks: list[Callable[[], object]] = [lambda: ends(files), lambda: observed().ends]
-    found = []
+    files, find_observed_ends = LogFiles(root, stream, frozenset({"time"})), LogEnds(root, stream)
+    looks: list[Callable[[], object]] = [lambda: ends(files), lambda: find_observed_ends().ends]
+    answers = []
     for look in looks:
         try:
-            found.append(show_value(look()))
+            answers.append(show_value(look()))
         except Rejected as error:
-            found.append(str(error))
-    return found
+            answers.append(str(error))
+    return answers
 
 
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("layouts.txt")))
@@ -146,9 +146,9 @@ def test_layout(tmp_path: Path, acts: list[str]) -> None:
             path = top / (name if "/" in name else f"{stream}/partition=0/{name}")
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.table({"time": range(10)}), path)
-        found = list_ends(top / options.get("root", "."), stream)
+        answers = list_ends(top / options.get("root", "."), stream)
 
-        assert [is_answer(expected, each) for each in found] == [True, True], (act, found)
+        assert [is_answer(expected, answer) for answer in answers] == [True, True], (act, answers)
 
 
 def test_new_log_has_an_empty_segment(tmp_path: Path) -> None:

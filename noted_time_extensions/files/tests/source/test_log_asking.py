@@ -40,16 +40,16 @@ def ask_for_stream(
     url: str,
     /,
     *options: Option,
-    **others: Any,  # noqa: ANN401
+    **fields: Any,  # noqa: ANN401
 ) -> None:
     """Ask for a stream with these options."""
-    chosen = {"event_time": "time", **others}
+    chosen_fields = {"event_time": "time", **fields}
     read_noted_log(
         WITHOUT_JAVA,
         root,
-        take_fields(Noted, chosen, url=url, stream="flights"),
+        take_fields(Noted, chosen_fields, url=url, stream="flights"),
         *options,
-        **chosen,
+        **chosen_fields,
     )
 
 
@@ -133,11 +133,11 @@ def test_option_refuses_unknown_values(
 
 
 READS: dict[str, Callable[..., object]] = {
-    "read_noted_log": lambda url, **asked: read_noted_log(
-        WITHOUT_JAVA, "log", Noted(url, "seen"), **asked
+    "read_noted_log": lambda url, **options: read_noted_log(
+        WITHOUT_JAVA, "log", Noted(url, "seen"), **options
     ),
-    "read_complete": lambda url, **asked: read_complete(
-        WITHOUT_JAVA, "log", Noted(url, "seen"), 0, 1, **asked
+    "read_complete": lambda url, **options: read_complete(
+        WITHOUT_JAVA, "log", Noted(url, "seen"), 0, 1, **options
     ),
 }
 """The reads that promise something of a column by the marks of a domain."""
@@ -180,7 +180,7 @@ def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: S
 
 def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
     with (
-        Loopback(lambda asked: give(asked, 404, b"<html>", {})) as other,
+        Loopback(lambda request: give(request, 404, b"<html>", {})) as other,
         pytest.raises(UnexpectedAnswer, match="check the URL and its proxies"),
     ):
         ask_for_stream(tmp_path, other.url)

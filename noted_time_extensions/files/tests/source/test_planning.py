@@ -50,12 +50,12 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
     files: list[LogFile], start: int, rows: int
 ) -> None:
     """The rows may be in several files, with gaps."""
-    there = Unread({0: files}, {0: start}).count_rows()[0]
-    end = advance_offset(files, start, min(rows, there))
+    unread_count = Unread({0: files}, {0: start}).count_rows()[0]
+    end = advance_offset(files, start, min(rows, unread_count))
 
-    assert sum(each.rows for each in find_slices(files, start, end, 0, NO_FORMS)) == min(
-        rows, there
-    )
+    assert sum(
+        file_slice.rows for file_slice in find_slices(files, start, end, 0, NO_FORMS)
+    ) == min(rows, unread_count)
 
 
 GAP = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
@@ -79,7 +79,10 @@ def test_files_end_at_a_cut_or_where_they_were_read() -> None:
     log = {0: [LogFile(Path(f"{start}"), start, start + 10) for start in (0, 10, 20)]}
 
     assert [
-        [(each.start, each.end) for each in Unread(log, start).limit_to_cut(cut).files[0]]
+        [
+            (file_slice.start, file_slice.end)
+            for file_slice in Unread(log, start).limit_to_cut(cut).files[0]
+        ]
         for start, cut in (({}, {0: 15}), ({0: 18}, {0: 15}), ({}, {1: 5}))
     ] == [[(0, 10), (10, 15)], [(0, 10), (10, 18)], [(0, 0)]]
 
@@ -102,16 +105,16 @@ def test_rows_deleted_after_they_were_read_are_not_missed(start: int, end: int) 
 def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, least: int) -> None:
     """The tasks together are the slices in their order."""
     work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
-    dealt = [each for task in divide_into_tasks(work, cores, least) for each in task]
+    dealt = [dealt_work for task in divide_into_tasks(work, cores, least) for dealt_work in task]
 
-    rows = [(each.path, row) for each in dealt for row in range(each.first, each.last)]
-    assert rows == [(each.path, row) for each in work for row in range(each.last)]
+    rows = [(piece.path, row) for piece in dealt for row in range(piece.first, piece.last)]
+    assert rows == [(piece.path, row) for piece in work for row in range(piece.last)]
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=9), st.integers(1, 8))
 def test_tasks_differ_by_one_row_at_most(sizes: list[int], cores: int) -> None:
     work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
-    loads = [sum(each.rows for each in task) for task in divide_into_tasks(work, cores, least=1)]
+    loads = [sum(piece.rows for piece in task) for task in divide_into_tasks(work, cores, least=1)]
 
     assert max(loads) - min(loads) <= 1
 

@@ -31,11 +31,14 @@ def test_hour_out_of_a_month_reads_little_more_than_the_hour(flights: NotedStrea
     """It reads at most 1.2 times the rows, and those between two marks at either end."""
     write_hours(flights, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
-    read = [
-        read_window(flights, start, start + HOUR, own_segments=own)[-1] for own in (False, True)
+    row_counts = [
+        read_window(flights, start, start + HOUR, own_segments=own_segments)[-1]
+        for own_segments in (False, True)
     ]
 
-    assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
+    assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in row_counts] == [True, True], (
+        row_counts
+    )
 
 
 def test_own_segments_open_no_files_below_the_start_cut(flights: NotedStream) -> None:
@@ -55,17 +58,19 @@ def test_consecutive_hours_give_each_row_once(
     spark: SparkSession, flights: NotedStream, *, shared: bool
 ) -> None:
     """The writers may share a segment."""
-    write_hours(flights, 6, shared=shared)
-    found = []
+    write_hours(flights, 6, is_shared=shared)
+    rows_found = []
     for hour in range(6):
-        own = not shared and hour % 2 == 1
-        frame = read_between(spark, flights, hour * HOUR, (hour + 1) * HOUR, own_segments=own)
-        found += [(row.time.replace(tzinfo=UTC), row.name) for row in frame.collect()]
-    whole = spark.read.parquet(str(flights.root / "flights"))
+        own_segments = not shared and hour % 2 == 1
+        frame = read_between(
+            spark, flights, hour * HOUR, (hour + 1) * HOUR, own_segments=own_segments
+        )
+        rows_found += [(row.time.replace(tzinfo=UTC), row.name) for row in frame.collect()]
+    whole_frame = spark.read.parquet(str(flights.root / "flights"))
     end = datetime(1970, 1, 1, 6, tzinfo=UTC)
-    rows = [(row.time.replace(tzinfo=UTC), row.name) for row in whole.collect()]
+    rows = [(row.time.replace(tzinfo=UTC), row.name) for row in whole_frame.collect()]
 
-    assert sorted(found) == sorted(row for row in rows if row[0] < end)
+    assert sorted(rows_found) == sorted(row for row in rows if row[0] < end)
 
 
 @pytest.mark.spark
@@ -78,14 +83,14 @@ def test_recreated_stream_has_every_row_after_a_wrong_offset(
     flights.marks.note("w", 5, {0: 4}, max_time=3)
     flights.marks.note("w", 15, {0: 10**6}, max_time=12)
     page = Runner(tmp_path, flights.server.url, {"trips": "flights"})
-    for each in list_examples(read_page("docs/guides/symptoms.md")):
-        if each.program.startswith("noted-time stream ") and "trips" in each.program:
-            page.run(each)
+    for example in list_examples(read_page("docs/guides/symptoms.md")):
+        if example.program.startswith("noted-time stream ") and "trips" in example.program:
+            page.run(example)
     flights.marks.note("w", 0, {0: 0})
     flights.marks.note("w", 15, {0: 10}, max_time=12)
     frames = [read_between(spark, flights, n, n + 5, own_segments=True) for n in (0, 5, 10)]
 
-    assert [len(each.collect()) for each in frames] == [4, 3, 3]
+    assert [len(frame.collect()) for frame in frames] == [4, 3, 3]
 
 
 @pytest.mark.spark
@@ -94,13 +99,13 @@ def test_columns_and_schema_are_those_asked_for(spark: SparkSession, flights: No
     rows = pa.table({"time": [1, 7], "name": ["a", "b"], "other": [True, False]})
     flights.append_table(0, rows)
     flights.marks.note("w", 5, {0: 2}, max_time=7)
-    some = read_between(spark, flights, 0, 5, columns=["name"], unit="ms")
-    given = read_between(spark, flights, 0, 5, schema=some.schema, unit="ms")
+    some_rows = read_between(spark, flights, 0, 5, columns=["name"], unit="ms")
+    rows_by_schema = read_between(spark, flights, 0, 5, schema=some_rows.schema, unit="ms")
 
-    assert [row.asDict() for row in some.collect()] == [
+    assert [row.asDict() for row in some_rows.collect()] == [
         {"name": "a", "time": datetime(1970, 1, 1, 0, 0, 0, 1000)}  # noqa: DTZ001 - as Spark's
     ]
-    assert given.collect() == some.collect()
+    assert rows_by_schema.collect() == some_rows.collect()
 
 
 @pytest.mark.spark
@@ -118,8 +123,8 @@ def test_file_missing_on_a_worker_is_named_with_its_host(
     write_hours(flights, 2)
     rows = read_between(spark, flights, 0, HOUR).rdd
     rows.getNumPartitions()
-    for each in (flights.root / "flights").glob(gone):
-        each.rename(flights.root / f"_{each.name}")
+    for path in (flights.root / "flights").glob(gone):
+        path.rename(flights.root / f"_{path.name}")
 
     with pytest.raises(PySparkException, match=says.format(socket.gethostname())):
         rows.collect()
@@ -132,22 +137,22 @@ def test_refused_window_has_its_missing_writers_and_late_rows(served: Served) ->
     served.post(
         "flights", {"writer": "depot", "late_rows": {"rows": 112, "min_time": 5, "max_time": 6}}
     )
-    noted, read = Noted(served.url, "flights"), BatchRead(missing="fail")
-    with pytest.raises(RowsMissing) as refused:
-        wait_for_window(noted, 1, 9, domain=None, read=read, late="warn")
+    noted_stream, batch_read = Noted(served.url, "flights"), BatchRead(missing="fail")
+    with pytest.raises(RowsMissing) as refusal:
+        wait_for_window(noted_stream, 1, 9, domain=None, read=batch_read, late="warn")
 
-    missing, late = refused.value.missing, refused.value.late
-    assert [(each.writer, each.last_time) for each in missing.writers] == [("shop", 1)]
-    assert [(each.writer, each.rows) for each in late.writers] == [("depot", 112)]
+    missing, late = refusal.value.missing, refusal.value.late
+    assert [(writer.writer, writer.last_time) for writer in missing.writers] == [("shop", 1)]
+    assert [(writer.writer, writer.rows) for writer in late.writers] == [("depot", 112)]
 
 
 def test_window_survives_outage_after_verdict(served: Served) -> None:
     served.note("flights", 5, {"0": 1})
     verdict = served.call("POST", "/flights/completeness", {"to": 5})
-    found = iter([answer(json.dumps(verdict).encode())])
-    with HostileServer(served.url, lambda: found, lambda: iter([answer(b"", 503)])) as server:
-        noted, read = Noted(server.url, "flights"), BatchRead(timeout=60)
-        window = wait_for_window(noted, 0, 5, domain="default", read=read, late="warn")
+    answers = iter([answer(json.dumps(verdict).encode())])
+    with HostileServer(served.url, lambda: answers, lambda: iter([answer(b"", 503)])) as server:
+        noted_stream, batch_read = Noted(server.url, "flights"), BatchRead(timeout=60)
+        window = wait_for_window(noted_stream, 0, 5, domain="default", read=batch_read, late="warn")
 
     assert (window.end, len(server.sent)) == (5, 2)
 
@@ -169,7 +174,7 @@ def test_statistics_of_every_unit_are_understood(
     pq.write_table(rows, path / file_name("flights", 0, 0))
     files = LogFiles(tmp_path, "flights", between=CutRange({}, {0: 2}, "time")).refresh()
 
-    least = -1000 if unit == "s" else -1500
+    min_time = -1000 if unit == "s" else -1500
     margin = 0 if zone else DAY_MS
     (group,) = files[0][0].groups
-    assert (group.least, group.most) == (least - margin, 2000 + margin)
+    assert (group.least, group.most) == (min_time - margin, 2000 + margin)

@@ -71,8 +71,8 @@ class Sinks:
     def windows(self, *seconds: int) -> DataFrame:
         """Return a count of 1 for each of these seconds."""
         times = self.spark.createDataFrame([(second,) for second in seconds], "second INT")
-        stamped = times.select(F.timestamp_seconds("second").alias("time"))
-        return stamped.groupBy(F.window("time", "1 second")).count()
+        stamped_times = times.select(F.timestamp_seconds("second").alias("time"))
+        return stamped_times.groupBy(F.window("time", "1 second")).count()
 
     def take(
         self, batch_id: int, watermark: int, *seconds: int, sink: NotedLogSink | None = None
@@ -101,9 +101,9 @@ class Sinks:
 @pytest.fixture
 def sinks(spark: SparkSession, served: Served, tmp_path: Path) -> Iterator[Sinks]:
     """Return how a test makes sinks."""
-    created = Sinks(spark, served, tmp_path)
-    yield created
-    created.client.end(2.0)
+    new_sinks = Sinks(spark, served, tmp_path)
+    yield new_sinks
+    new_sinks.client.end(2.0)
 
 
 class Killed(BaseException):
@@ -203,16 +203,16 @@ def test_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
     before = last_lower(sinks.served, "counts")
     sinks.served.note("counts", 9000, {"1": 2})
 
-    found = before, last_lower(sinks.served, "counts"), sinks.state
-    assert found == (4000, 9000, "finished")
+    final_state = before, last_lower(sinks.served, "counts"), sinks.state
+    assert final_state == (4000, 9000, "finished")
 
 
 def test_sink_without_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
     """The writer does not note the end of time, because others may still write to the stream."""
     sinks.take(0, LAST_MS, 3, 7)
 
-    found = last_lower(sinks.served, "counts"), sinks.get_seal_cut(), sinks.state
-    assert found == (8001, None, "finished")
+    final_state = last_lower(sinks.served, "counts"), sinks.get_seal_cut(), sinks.state
+    assert final_state == (8001, None, "finished")
 
 
 def test_last_windows_in_the_future_end_the_derived_stream(sinks: Sinks) -> None:
@@ -262,11 +262,11 @@ def test_sink_leaves_out_ignored_files_of_its_log(sinks: Sinks) -> None:
 
 def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
     """The client serves all runs of the query in this process, until the sink is closed."""
-    created: list[WriterClient] = []
+    clients: list[WriterClient] = []
 
     def client() -> WriterClient:
-        created.append(sinks.make_client())
-        return created[-1]
+        clients.append(sinks.make_client())
+        return clients[-1]
 
     sink = sinks(client=client)
     with closing(sink), ThreadPoolExecutor() as callbacks:  # a query never runs in the main thread
@@ -274,10 +274,10 @@ def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) ->
             sinks.plan(batch_id, watermark)
             callbacks.submit(sink, sinks.windows(), batch_id).result()
 
-    assert [client.state for client in created] == ["live"]
+    assert [client.state for client in clients] == ["live"]
     assert last_lower(sinks.served, "counts") == 6000
     with pytest.raises(Rejected, match="closed"):
-        created[0].join()
+        clients[0].join()
 
 
 def test_examples_of_the_page_derive_minutes_and_hours(

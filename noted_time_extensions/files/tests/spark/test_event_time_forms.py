@@ -48,12 +48,12 @@ class Observed:
 @pytest.fixture
 def shift(flights: NotedStream) -> Iterator[Observed]:
     """Return three hours of local times, of which the last two end the first."""
-    observed = Observed(flights, NEW_YORK)
+    observed_stream = Observed(flights, NEW_YORK)
     for hour in range(3):
-        later = [each + timedelta(hours=hour) for each in MINUTES]
-        observed.append(later, pa.timestamp("us"))
-    yield observed
-    observed.client.close()
+        later_times = [minute + timedelta(hours=hour) for minute in MINUTES]
+        observed_stream.append(later_times, pa.timestamp("us"))
+    yield observed_stream
+    observed_stream.client.close()
 
 
 def count_per_ten_minutes(reads: Reads, stream: NotedStream, *columns: Columns) -> DataFrame:
@@ -138,13 +138,13 @@ def drop_own_form(checkpoint: Path) -> None:
     """Make the offsets of a checkpoint those of an earlier version."""
     for path in (checkpoint / "offsets").glob("[0-9]*"):
         version, metadata, *offsets = path.read_text().splitlines()
-        changed = []
+        changed_lines = []
         for offset in offsets:
             streams = json.loads(offset)
-            for read in streams["noted_streams"].values():
-                read["facts"].pop("own_form", None)
-            changed.append(json.dumps(streams))
-        path.write_text("\n".join((version, metadata, *changed)))
+            for source in streams["noted_streams"].values():
+                source["facts"].pop("own_form", None)
+            changed_lines.append(json.dumps(streams))
+        path.write_text("\n".join((version, metadata, *changed_lines)))
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
@@ -166,15 +166,15 @@ def drop_own_form(checkpoint: Path) -> None:
 def test_numbers_and_texts_are_read_as_the_observer_reads_them(
     read: Reads, flights: NotedStream, form: TimeForm, values: Sequence[object], kind: pa.DataType
 ) -> None:
-    observed = Observed(flights, form)
-    observed.append(values, kind)
+    observed_stream = Observed(flights, form)
+    observed_stream.append(values, kind)
     start = datetime(2026, 11, 26, tzinfo=UTC)
     rows = read_between(read.spark, flights, start, start + timedelta(seconds=1)).collect()
-    observed.client.close()
+    observed_stream.client.close()
 
     assert len(rows) == 1
-    stated = flights.server.call("GET", f"/{flights.name}")["event_time_forms"]["default"]
-    assert [each["form"]["column"] for each in stated] == ["time"]
+    stated_forms = flights.server.call("GET", f"/{flights.name}")["event_time_forms"]["default"]
+    assert [form["form"]["column"] for form in stated_forms] == ["time"]
 
 
 def test_form_changes_at_the_positions_where_it_was_replaced(
@@ -182,8 +182,8 @@ def test_form_changes_at_the_positions_where_it_was_replaced(
 ) -> None:
     """Rows before are read as before."""
     form = EventTimeForm(column="time", kind="number", unit="s")
-    observed = Observed(flights, TimeForm("s"))
-    observed.append([1_795_651_200], pa.int64())
+    observed_stream = Observed(flights, TimeForm("s"))
+    observed_stream.append([1_795_651_200], pa.int64())
     body = {"column": form.column, "kind": form.kind, "unit": "ms"}
     flights.server.call("PUT", f"/{flights.name}/event-time-form", body)
     flights.append_table(0, pa.table({"time": pa.array([1_795_651_201_000], pa.int64())}))
@@ -191,6 +191,6 @@ def test_form_changes_at_the_positions_where_it_was_replaced(
     flights.marks.note("observer", 1_795_651_202_000, {0: 2})
     start = datetime(2026, 11, 26, tzinfo=UTC)
     rows = read_between(read.spark, flights, start, start + timedelta(seconds=2))
-    observed.client.close()
+    observed_stream.client.close()
 
     assert rows.count() == 2

@@ -22,7 +22,9 @@ def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStrea
     first, more = plan_run(query)
     tasks = [open_reader(query).partitions(first.to_json(), more.to_json()) for _ in range(2)]
 
-    assert [[(t.work, t.mark_ms) for t in each] for each in tasks] == [[((), 2000)]] * 2  # type: ignore[attr-defined]
+    assert [[(t.work, t.mark_ms) for t in batch_tasks] for batch_tasks in tasks] == [
+        [((), 2000)]
+    ] * 2  # type: ignore[attr-defined]
 
 
 def plans(checkpoint: Path) -> list[PlannedBatch]:
@@ -59,8 +61,8 @@ def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
         wait_for_end(start_query(start))
     wait_for_end(start_query(start))
 
-    found = plans(output.checkpoint)
-    assert [each.watermark_ms for each in found] == [None, None, 2001]
+    planned_batches = plans(output.checkpoint)
+    assert [batch.watermark_ms for batch in planned_batches] == [None, None, 2001]
 
 
 @pytest.mark.spark
@@ -73,6 +75,6 @@ def test_query_with_state_has_no_additional_batch(
     for output, feeds in zip(outputs, (False, True), strict=True):
         output.catch_up(read.counts(flights, batch_after_mark=feeds))
 
-    found = [[each.watermark_ms for each in plans(output.checkpoint)] for output in outputs]
-    assert found == [[None, 2001], [None, 2001]]
+    watermarks = [[batch.watermark_ms for batch in plans(output.checkpoint)] for output in outputs]
+    assert watermarks == [[None, 2001], [None, 2001]]
     assert outputs[0].rows == outputs[1].rows == [(1, 1)]

@@ -60,9 +60,9 @@ def test_checkpoint_of_a_query_has_no_module_names(
     write_rows(flights, 1500)
     output.catch_up(read.counts(flights))
 
-    named = [
+    module_lines = [
         path.name
         for path in output.checkpoint.rglob("*")
         if path.is_file() and any(name in path.read_bytes() for name in MODULE_NAMES)
     ]
-    assert (named, (output.checkpoint / "state").is_dir()) == ([], True)
+    assert (module_lines, (output.checkpoint / "state").is_dir()) == ([], True)

@@ -39,20 +39,20 @@ def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random
 
 def run_query(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[Batch]:
     """Return the batches of a query that reads while the writers write."""
-    steps, chance, found = disorder(seed), random.Random(seed), list[Batch]()
+    steps, chance, batches_found = disorder(seed), random.Random(seed), list[Batch]()
     flights.join("w0", "w1", "w2")
     query = build_query(flights, Columns(late="keep"), Batches(rows))
     for first in range(0, len(steps), 6):
-        some = steps[first : first + 6]
+        some_steps = steps[first : first + 6]
         if keeps:
-            replay(flights, some)
+            replay(flights, some_steps)
         else:
-            break_promises(flights, some, chance)
-        found += read_batches(query, found[-1].end if found else None)
+            break_promises(flights, some_steps, chance)
+        batches_found += read_batches(query, batches_found[-1].end if batches_found else None)
     if not keeps:
         flights.append(0, (27_999, "late"), (28_000, "in time"))
-        found += read_batches(query, found[-1].end)
-    return found
+        batches_found += read_batches(query, batches_found[-1].end)
+    return batches_found
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -60,13 +60,13 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
     flights: NotedStream, seed: int
 ) -> None:
     """Rows are appended and noted between the batches."""
-    found = run_query(flights, seed, 30, keeps=False)
+    batches = run_query(flights, seed, 30, keeps=False)
 
-    assert sum(len(batch.rows) for batch in found) == sum(flights.position.values())
-    for before, batch in pairwise(found):
+    assert sum(len(batch.rows) for batch in batches) == sum(flights.position.values())
+    for before, batch in pairwise(batches):
         lower = before.read.mark.lower
         assert batch.late == [time for time, _ in batch.rows if lower is not None and time < lower]
-    assert (found[0].late, found[-1].late, len(found[-1].rows)) == ([], [27_999], 2)
+    assert (batches[0].late, batches[-1].late, len(batches[-1].rows)) == ([], [27_999], 2)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -74,9 +74,9 @@ def test_no_row_of_writers_that_keep_their_promises_is_late(
     flights: NotedStream, seed: int
 ) -> None:
     """The batches have several sizes, and each may admit several marks."""
-    found = run_query(flights, seed, 7 + 60 * seed, keeps=True)
+    batches = run_query(flights, seed, 7 + 60 * seed, keeps=True)
 
-    assert [batch.late for batch in found if batch.late] == []
+    assert [batch.late for batch in batches if batch.late] == []
 
 
 def parts(events: DataFrame) -> DataFrame:
@@ -116,11 +116,11 @@ def test_rows_in_time_and_late_rows_are_all_rows(
     output.catch_up(parts(events))
 
     every = Counter(int(row.time.timestamp()) for row in read_all(read.spark, flights).collect())
-    kept, in_time, late = (sum_part(output, part) for part in ("kept", "in time", "late"))
+    kept_rows, in_time, late = (sum_part(output, part) for part in ("kept", "in time", "late"))
     assert in_time + late == every
-    assert every - kept <= late
+    assert every - kept_rows <= late
     assert late.total() > 0
-    assert kept.total() < every.total()
+    assert kept_rows.total() < every.total()
 
 
 @pytest.mark.spark
@@ -182,8 +182,8 @@ def departures(*times: datetime) -> pa.Table:
     return pa.table({"departure": instants, "origin": ["EWR"] * len(times)})
 
 
-def read_hour_counts(read: Reads, table: Path) -> list[tuple[object, ...]]:
+def read_hour_counts(reads: Reads, table: Path) -> list[tuple[object, ...]]:
     """Return the counts of the hours in the batches of a table that are whole."""
-    whole = [str(path.parent) for path in table.glob("*/_SUCCESS")]
-    batches = [read.spark.read.parquet(path).select("count") for path in whole]
+    whole_folders = [str(path.parent) for path in table.glob("*/_SUCCESS")]
+    batches = [reads.spark.read.parquet(path).select("count") for path in whole_folders]
     return [row for batch in batches for row in collect_rows(batch)]

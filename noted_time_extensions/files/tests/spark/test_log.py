@@ -91,10 +91,10 @@ def test_join_with_one_quiet_side_continues_after_a_restart(
     left = read(flights, strict=True).select("time", "name")
     right = read(landings, strict=True).selectExpr("time AS landed", "name AS who")
     soon = F.expr("name = who AND landed >= time AND landed <= time + INTERVAL 5 SECONDS")
-    unmatched = left.join(right, soon, "left_outer").select("name", "who")
-    output.catch_up(unmatched)
+    left_rows = left.join(right, soon, "left_outer").select("name", "who")
+    output.catch_up(left_rows)
     landings.note(60_000)
-    output.catch_up(unmatched)
+    output.catch_up(left_rows)
 
     assert output.rows == [("a", None)]
 
@@ -104,12 +104,14 @@ def test_only_requested_columns_are_read(
 ) -> None:
     """Names or a schema select them, in their order. Integers have the unit that is given."""
     flights.append_table(0, pa.table({"x": [7], "time": [1357034220123], "y": ["unread"]}))
-    named = read(flights, Columns(["time", "x"], unit="ms"))
+    named_events = read(flights, Columns(["time", "x"], unit="ms"))
     events = read(flights, Columns(schema="time timestamp, x long", unit="ms"))
     output.catch_up(events.select(F.unix_millis("time"), "x"))
 
-    assert (named.columns, output.rows) == (["time", "x"], [(1357034220123, 7)])
-    assert [each.dataType for each in named.schema] == [each.dataType for each in events.schema]
+    assert (named_events.columns, output.rows) == (["time", "x"], [(1357034220123, 7)])
+    assert [field.dataType for field in named_events.schema] == [
+        field.dataType for field in events.schema
+    ]
     with pytest.raises(Rejected, match="schema 'timestamp' has no columns"):
         read(flights, Columns(schema="timestamp"))
 

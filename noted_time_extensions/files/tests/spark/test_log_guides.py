@@ -60,9 +60,9 @@ def test_quickstart_has_the_results_it_states(
     shell = Runner(tmp_path, controller.url)
     of_shell = {"sh", "console"}
     create, explain = (e for e in list_examples(read_page(QUICKSTART)) if e.language in of_shell)
-    held: list[bool] = []
+    are_held: list[bool] = []
     quickstart = Session(QUICKSTART, {**elsewhere(tmp_path, controller.url), **TO_MEMORY})
-    quickstart.names["input"] = lambda _: held.append(
+    quickstart.names["input"] = lambda _: are_held.append(
         agrees(str(explain.shown), shell.run(explain))
     )
     shell.run(create)
@@ -72,15 +72,15 @@ def test_quickstart_has_the_results_it_states(
     counts = spark.table("quickstart").select(F.hour("window.start"), "shop", "count")
     assert sorted(tuple(row) for row in counts.collect()) == [(9, "berlin", 60), (9, "lima", 2)]
     assert "lower=1357032300000" in capsys.readouterr().out
-    assert held == [True]
+    assert are_held == [True]
 
 
 def write_orders(root: Path) -> None:
     """Write the orders of the page: a hundred before nine and a hundred before ten."""
-    placed = pa.array([NINE - HALF_HOUR] * 100 + [NINE + HALF_HOUR] * 100, INSTANT)
+    placed_times = pa.array([NINE - HALF_HOUR] * 100 + [NINE + HALF_HOUR] * 100, INSTANT)
     directory = segment_directory(root, "orders", 0)
     directory.mkdir(parents=True)
-    pq.write_table(pa.table({"placed": placed}), directory / file_name("orders", 0, 0))
+    pq.write_table(pa.table({"placed": placed_times}), directory / file_name("orders", 0, 0))
 
 
 def test_examples_of_the_backlog_page_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_examples_of_the_backlog_page_run_as_printed(spark: SparkSession, tmp_pa
         runner = Runner(tmp_path, controller.url)
         for example in list_examples(read_page(BACKLOG)):
             if example.shown is not None:
-                printed = runner.run(example)
-                assert agrees(example.shown, printed), f"{example.program}\nprinted:\n{printed}"
+                output = runner.run(example)
+                assert agrees(example.shown, output), f"{example.program}\nprinted:\n{output}"
         waiting = threading.Thread(target=stop_when_out, daemon=True)
         waiting.start()
         places = elsewhere(tmp_path, controller.url)

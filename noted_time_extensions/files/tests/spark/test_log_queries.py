@@ -48,13 +48,15 @@ def test_logs_of_similar_names_are_separate_sources(
     read: Reads, controller: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
     """The names follow from the logs, so a restart continues at the right offsets."""
-    dotted, lined = (NotedStream(tmp_path, name, controller).begin_log() for name in ("a.b", "a_b"))
-    joined = join_within_second(read(dotted), read(lined))
+    dotted_stream, lined_stream = (
+        NotedStream(tmp_path, name, controller).begin_log() for name in ("a.b", "a_b")
+    )
+    joined_rows = join_within_second(read(dotted_stream), read(lined_stream))
     for time, name in ((1000, "early"), (9000, "late")):
-        for each in (dotted, lined):
-            each.append(0, (time, name))
-            each.note(time + 5000)
-        output.catch_up(joined)
+        for stream in (dotted_stream, lined_stream):
+            stream.append(0, (time, name))
+            stream.note(time + 5000)
+        output.catch_up(joined_rows)
 
     assert output.rows == [("early",), ("late",)]
     names = names_in(output.checkpoint)

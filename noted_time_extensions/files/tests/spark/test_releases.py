@@ -22,20 +22,22 @@ def test_missing_part_of_a_spark_names_the_alternative(
     """The import fails with the release that the part needs."""
     monkeypatch.setattr(pyspark, "__version__", "4.1.4")
 
-    with pytest.raises(SparkTooOld) as refused:
+    with pytest.raises(SparkTooOld) as refusal:
         getattr(files, name)
 
     needs = f"{name} needs PySpark 4.2 or newer, and 4.1.4 runs here; with this one, "
-    assert str(refused.value) == needs + ALTERNATIVE_CALLS.get(name, UNIVERSAL_CALL)
+    assert str(refusal.value) == needs + ALTERNATIVE_CALLS.get(name, UNIVERSAL_CALL)
 
 
 def test_releases_that_passed_have_the_parts() -> None:
     """The table of results has each part for the releases that it needs, and no older one."""
     table = json.loads(TABLE.read_text())
 
-    for name, needed in NEEDED_RELEASES.items():
-        passed = {release for release, result in table.items() if name in result["passed"]}
-        assert passed == {release for release in table if parse_release(release) >= needed}
+    for name, needed_release in NEEDED_RELEASES.items():
+        passed_releases = {release for release, result in table.items() if name in result["passed"]}
+        assert passed_releases == {
+            release for release in table if parse_release(release) >= needed_release
+        }
 
 
 def test_options_of_older_spark_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,39 +48,48 @@ class Proxy(Loopback):
         finally:
             self._faults = []
 
-    def forward(self, asked: BaseHTTPRequestHandler) -> None:
-        is_list = asked.command == "GET" and "list-type=2" in asked.path
+    def forward(self, request: BaseHTTPRequestHandler) -> None:
+        is_list = request.command == "GET" and "list-type=2" in request.path
         with self._lock:
-            self.counts["LIST" if is_list else asked.command] += 1
-            fault = next((each for each in self._faults if self._applies(each, asked)), None)
+            self.counts["LIST" if is_list else request.command] += 1
+            fault = next(
+                (fault_rule for fault_rule in self._faults if self._applies(fault_rule, request)),
+                None,
+            )
             if fault is not None:
                 fault.count -= 1
         kind = None if fault is None else fault.kind
-        body = asked.rfile.read(int(asked.headers.get("Content-Length") or 0))
+        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         if kind == "slow down":
-            give(asked, 503, b"", {})
+            give(request, 503, b"", {})
             return
-        target, dropped = asked.path, {"connection"}
+        target, dropped_headers = request.path, {"connection"}
         if kind == "unconditional":
-            dropped |= {"if-none-match", "if-match"}
+            dropped_headers |= {"if-none-match", "if-match"}
         if kind == "unordered":
             url, _, query = target.partition("?")
-            left = (each for each in query.split("&") if not each.startswith("start-after"))
+            left = (
+                parameter
+                for parameter in query.split("&")
+                if not parameter.startswith("start-after")
+            )
             target = f"{url}?{'&'.join(left)}"
-        headers = {n: v for n, v in asked.headers.items() if n.lower() not in dropped}
+        headers = {n: v for n, v in request.headers.items() if n.lower() not in dropped_headers}
         upstream = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
-            upstream.request(asked.command, target, body or None, headers)
+            upstream.request(request.command, target, body or None, headers)
             answer = upstream.getresponse()
             content = answer.read()
         finally:
             upstream.close()
         if kind == "lost":
-            asked.close_connection = True
+            request.close_connection = True
             return
         left_out = {"connection", "transfer-encoding", "server", "date"}
-        kept = {n.lower(): value for n, value in answer.getheaders() if n.lower() not in left_out}
-        give(asked, answer.status, content, kept)
+        kept_headers = {
+            n.lower(): value for n, value in answer.getheaders() if n.lower() not in left_out
+        }
+        give(request, answer.status, content, kept_headers)
 
     @staticmethod
     def _applies(fault: Fault, asked: BaseHTTPRequestHandler) -> bool:

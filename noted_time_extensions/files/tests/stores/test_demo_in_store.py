@@ -18,6 +18,6 @@ def test_no_flight_in_a_bucket_is_lost(spark: SparkSession, bucket: str, tmp_pat
     with Served() as served, ThreadPoolExecutor(1) as beside:
         bars = bars_on(Console(quiet=True))
         stage = Stage(flights, served.url, spark, beside, tmp_path, tmp_path, bars, store=bucket)
-        found = find(stage, run_own=False)
+        findings = find(stage, run_own=False)
 
-    assert (found.agree, found.measured[0].lost) == (True, 0)
+    assert (findings.agree, findings.measured[0].lost) == (True, 0)

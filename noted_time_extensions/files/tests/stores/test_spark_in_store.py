@@ -28,7 +28,7 @@ def append(served: Served, root: str, *seconds: int) -> None:
     """Append a row of each second, and note the time after them."""
     with WriterClient(served.url, "flights", "w") as client:
         log = SegmentLogWriter(root, "flights", client=client, event_time="time")
-        log.append([{"time": 1000 * each, "name": str(each)} for each in seconds])
+        log.append([{"time": 1000 * second, "name": str(second)} for second in seconds])
         log.note_time(1000 * (max(seconds) + 1))
 
 
@@ -41,8 +41,8 @@ def test_query_reads_and_appends_in_a_bucket(
         served.create(stream)
 
     def count() -> None:
-        noted = Noted(served.url, "flights")
-        events = read_noted_log(spark, root, noted, event_time="time")
+        noted_stream = Noted(served.url, "flights")
+        events = read_noted_log(spark, root, noted_stream, event_time="time")
         counts = events.groupBy(window("time", "1 second")).count()
         sink = NotedLogSink(
             root,
@@ -65,5 +65,7 @@ def test_query_reads_and_appends_in_a_bucket(
     assert collect_rows(count_per_second(window_of)) == [(2, 2), (3, 1)]
     assert LogEnds(root, "counts")().ends == {0: 3}
     assert s3.counts["PUT"] >= 4
-    kept = [each.read_bytes() for each in (tmp_path / "checkpoint").rglob("*") if each.is_file()]
-    assert not any(SECRET.encode() in each for each in kept)
+    contents = [
+        path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()
+    ]
+    assert not any(SECRET.encode() in content for content in contents)

@@ -41,7 +41,7 @@ def open_writer(root: str, segment: int = 0) -> SegmentLogWriter:
 
 
 def rows(*times: int, name: str = "x") -> list[dict[str, object]]:
-    return [{"time": each, "name": f"{name}-{each}"} for each in times]
+    return [{"time": time, "name": f"{name}-{time}"} for time in times]
 
 
 def put(bucket: str, key: str, table: pa.Table | bytes) -> None:
@@ -64,14 +64,14 @@ def list_files(root: str) -> dict[int, list[LogFile]]:
 
 def read(root: str) -> list[tuple[int, str]]:
     """Return the rows of all segments. Offsets must have neither gaps nor overlaps."""
-    found: list[tuple[int, str]] = []
+    rows_found: list[tuple[int, str]] = []
     for run_ in list_files(root).values():
         for before, after in pairwise(run_):
             assert before.end == after.start
         for file in run_:
             table = pq.read_table(store_of(file.path).open(file.path))
-            found += zip(*table.select(["time", "name"]).to_pydict().values(), strict=True)
-    return found
+            rows_found += zip(*table.select(["time", "name"]).to_pydict().values(), strict=True)
+    return rows_found
 
 
 def test_rows_are_appended_and_found(bucket: str) -> None:
@@ -79,18 +79,22 @@ def test_rows_are_appended_and_found(bucket: str) -> None:
     root = f"{bucket}/topics"
     first, second = open_writer(root), open_writer(root)
     ends = [first.append(rows(1, 2)), second.append(rows(3)), first.append(rows(4))]
-    seen = LogTimes(root, "flights", "time")()
+    look_result = LogTimes(root, "flights", "time")()
 
     assert (ends, open_writer(root).position) == ([2, 3, 4], {0: 4})
-    assert (seen.ends, seen.newest, LogEnds(root, "flights")().ends) == ({0: 4}, {0: 4}, {0: 4})
-    assert [each for each, _ in read(root)] == [1, 2, 3, 4]
+    assert (look_result.ends, look_result.newest, LogEnds(root, "flights")().ends) == (
+        {0: 4},
+        {0: 4},
+        {0: 4},
+    )
+    assert [time for time, _ in read(root)] == [1, 2, 3, 4]
 
 
 def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
     """One request looks for the last file, and one puts the next."""
     log = open_writer(f"{bucket}/topics")
-    for each in range(2):
-        log.append(rows(each))
+    for time in range(2):
+        log.append(rows(time))
     s3.counts.clear()
     log.append(rows(2))
 
@@ -99,27 +103,27 @@ def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
 
 def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
     """Answers to puts get lost, and the store refuses as often as one request is retried."""
-    root, failed = f"{bucket}/topics", list[Exception]()
+    root, failures = f"{bucket}/topics", list[Exception]()
 
     def work(number: int) -> None:
         try:
             log = open_writer(root)
-            for each in range(APPENDS):
-                log.append(rows(each, name=str(number)))
+            for time in range(APPENDS):
+                log.append(rows(time, name=str(number)))
         except Exception as error:  # noqa: BLE001 - shown below
-            failed.append(error)
+            failures.append(error)
 
     open_writer(root)
-    threads = [threading.Thread(target=work, args=(each,)) for each in range(RACERS)]
+    threads = [threading.Thread(target=work, args=(racer,)) for racer in range(RACERS)]
     with s3.spoil(Fault("lost", "PUT", 20, "+0000"), Fault("slow down", "GET", MAX_RETRIES)):
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
-    assert failed == []
-    counted = Counter(name for _, name in read(root))
-    assert counted == Counter(f"{n}-{each}" for n in range(RACERS) for each in range(APPENDS))
+    assert failures == []
+    counts = Counter(name for _, name in read(root))
+    assert counts == Counter(f"{n}-{time}" for n in range(RACERS) for time in range(APPENDS))
 
 
 BATCHES = """
@@ -147,7 +151,7 @@ def test_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> N
                     driver.send_signal(signal.SIGKILL)
         assert (driver.returncode == 0) == (kill_after is None), log.read_text()
 
-    assert [each for each, _ in read(root)] == list(range(30))
+    assert [time for time, _ in read(root)] == list(range(30))
 
 
 def test_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
@@ -204,7 +208,7 @@ def test_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
     table = pa.table(
         {
             "time": pa.array(range(size), pa.timestamp("ms", "UTC")),
-            "name": [f"{each:x}" for each in range(size)],
+            "name": [f"{number:x}" for number in range(size)],
             "unread": [os.urandom(8) for _ in range(size)],
         }
     )
@@ -215,7 +219,7 @@ def test_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
     part = Slice(str(file.path), 131_072, 131_080, version=file.version)
     (batch,) = shape().read_events([part])
 
-    assert batch.column("name").to_pylist() == [f"{131_072 + each:x}" for each in range(8)]
+    assert batch.column("name").to_pylist() == [f"{131_072 + number:x}" for number in range(8)]
     assert s3.counts == {"GET": 2}
 
 
@@ -228,17 +232,21 @@ def test_log_is_listed_from_its_last_keys_on(
     """A store that ignores where a list begins is listed whole from then on."""
     monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
     monkeypatch.setattr(object_listing, "KNOWN_KEYS", 2)
-    log, ends, seen = open_writer(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
-    for each in range(5):
-        log.append(rows(each))
+    log, ends, list_counts = (
+        open_writer(f"{bucket}/topics"),
+        LogEnds(f"{bucket}/topics", "flights"),
+        [],
+    )
+    for time in range(5):
+        log.append(rows(time))
     with s3.spoil(*faults):
-        for each in range(4):
+        for time in range(4):
             s3.counts.clear()
-            assert ends().ends == {0: 5 + each}
-            seen.append(s3.counts["LIST"])
-            log.append(rows(each))
+            assert ends().ends == {0: 5 + time}
+            list_counts.append(s3.counts["LIST"])
+            log.append(rows(time))
 
-    assert seen == lists
+    assert list_counts == lists
 
 
 def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
@@ -250,8 +258,12 @@ def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
         put(bucket, f"{directory}flights+0+{start:010}.keys.avro", b"keys")
         put(bucket, f"{directory}flights+0+{start:010}.headers.avro", b"headers")
 
-    (found,) = list_files(f"{bucket}/topics").values()
-    assert [(each.start, each.end) for each in found] == [(0, 3), (7, 10), (20, 23)]
+    (slices_found,) = list_files(f"{bucket}/topics").values()
+    assert [(file_slice.start, file_slice.end) for file_slice in slices_found] == [
+        (0, 3),
+        (7, 10),
+        (20, 23),
+    ]
     assert LogEnds(f"{bucket}/topics", "flights")().ends == {0: 23}
     with pytest.raises(Rejected, match=r"not a file of stream|is a file of an archive"):
         open_writer(f"{bucket}/topics")
@@ -278,9 +290,9 @@ def test_truncated_and_deleted_objects_are_named(bucket: str) -> None:
     with pytest.raises(UnreadableFile, match="not a whole Parquet file"):
         list_files(root)
     missing = f"{root}/flights/partition=0/flights+0+0000000009.parquet"
-    gone = Slice(missing, 0, 1, version=Version(1, '"e"'))
+    gone_slice = Slice(missing, 0, 1, version=Version(1, '"e"'))
     with pytest.raises(UnreadableFile, match="was deleted after it was listed"):
-        list(shape().read_events([gone]))
+        list(shape().read_events([gone_slice]))
 
 
 def test_missing_bucket_and_credentials_are_named(
@@ -289,14 +301,14 @@ def test_missing_bucket_and_credentials_are_named(
     """An error also names a server that does not answer, and repeats no secret."""
     with pytest.raises(Rejected, match="'none' does not exist at this endpoint"):
         LogEnds("s3://none/topics", "flights")()
-    with pytest.raises(Rejected, match="must be s3://BUCKET/PATH") as refused:
+    with pytest.raises(Rejected, match="must be s3://BUCKET/PATH") as refusal:
         LogEnds(f"s3://us:{SECRET}@none/topics", "flights")
-    assert SECRET not in str(refused.value)
+    assert SECRET not in str(refusal.value)
     monkeypatch.setitem(REQUEST_TIMEOUTS, "timeout", REQUEST_TIMEOUTS["timeout"] / 300)
     objects.open_bucket.cache_clear()
-    with s3.spoil(Fault("slow down", "GET")), pytest.raises(Unreachable, match="503") as failed:
+    with s3.spoil(Fault("slow down", "GET")), pytest.raises(Unreachable, match="503") as failure:
         LogEnds("s3://none/topics", "flights")()
-    assert SECRET not in str(failed.value)
+    assert SECRET not in str(failure.value)
 
 
 def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
@@ -307,9 +319,9 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     query = LogQuery(root, "flights", "http://127.0.0.1:1", "time")
     work = tuple(find_slices(list_files(root)[0], 0, None, 0, NO_FORMS))
     task = LogTask(work, ALL_TIMES)
-    shown = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]
-    pickled = [pickle.dumps(each) for each in (query, query.beginning, task, parse_root(root))]
+    shown_values = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]
+    pickles = [pickle.dumps(value) for value in (query, query.beginning, task, parse_root(root))]
 
     assert query.beginning.root == root
-    assert SECRET not in "".join(map(repr, shown))
-    assert not any(SECRET.encode() in each for each in pickled)
+    assert SECRET not in "".join(map(repr, shown_values))
+    assert not any(SECRET.encode() in pickled_value for pickled_value in pickles)

@@ -28,16 +28,16 @@ def append_many(root: Path, name: str, appends: int) -> None:
 
 def files(root: Path, segment: int = 0) -> list[tuple[int, int, Path]]:
     """Return start, end and path of each visible file, in order."""
-    found = []
+    files_found = []
     for path in segment_directory(root, "flights", segment).glob("*"):
         start = start_of(path.name, "flights", segment)
         if start is not None:
-            found.append((start, start + pq.read_metadata(path).num_rows, path))
-    return sorted(found)
+            files_found.append((start, start + pq.read_metadata(path).num_rows, path))
+    return sorted(files_found)
 
 
 def rows(root: Path, segment: int = 0) -> list[dict[str, Any]]:
     """Return all rows of a segment in the order of their offsets."""
     tables = [pq.read_table(path, partitioning=None) for _, _, path in files(root, segment)]
-    found: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist() if tables else []
-    return found
+    rows_found: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist() if tables else []
+    return rows_found

@@ -28,16 +28,27 @@ def read_between(
     **options: Any,  # noqa: ANN401
 ) -> DataFrame:
     """Return the rows of a complete window."""
-    chosen = {"event_time": "time", **options}
-    noted, read = Noted(stream.server.url, stream.name), take_fields(BatchRead, chosen)
-    own = {name: chosen.pop(name) for name in ("zone", "unit", "format") if name in chosen}
-    columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None), **own)
+    chosen_options = {"event_time": "time", **options}
+    noted_stream, batch_read = (
+        Noted(stream.server.url, stream.name),
+        take_fields(BatchRead, chosen_options),
+    )
+    own_form = {
+        name: chosen_options.pop(name)
+        for name in ("zone", "unit", "format")
+        if name in chosen_options
+    }
+    columns = Columns(
+        chosen_options.pop("columns", ()), chosen_options.pop("schema", None), **own_form
+    )
     return retry_start(
-        lambda: files.read_complete(spark, stream.root, noted, start, end, read, columns, **chosen)
+        lambda: files.read_complete(
+            spark, stream.root, noted_stream, start, end, batch_read, columns, **chosen_options
+        )
     )
 
 
-def write_hours(stream: NotedStream, hours: int, *, shared: bool = False) -> None:
+def write_hours(stream: NotedStream, hours: int, *, is_shared: bool = False) -> None:
     """Write hours of 20 rows out of order, by two writers with a file for each half hour.
 
     Rows are up to half an hour out of order, and each writer keeps its notes.
@@ -49,12 +60,12 @@ def write_hours(stream: NotedStream, hours: int, *, shared: bool = False) -> Non
         for number, writer in enumerate(("a", "b")):
             times = [begin + chance.randrange(HOUR) for _ in range(5)]
             largest = max(largest, *times)
-            segment = 0 if shared else number
+            segment = 0 if is_shared else number
             rows = [(time, f"{writer}{half}.{n}") for n, time in enumerate(sorted(times))]
             chance.shuffle(rows)
             stream.append(segment, *rows, writer=writer)
         for number, writer in enumerate(("a", "b")):
-            segment = 0 if shared else number
+            segment = 0 if is_shared else number
             position = {segment: stream.position[segment]}
             notes.append(build_note(writer, begin + HOUR // 2, position, largest))
     stream.server.post(stream.name, *notes)

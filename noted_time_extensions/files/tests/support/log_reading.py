@@ -36,15 +36,15 @@ class Batch(NamedTuple):
     @property
     def read(self) -> StreamOffset:
         """How far the log's only stream is read."""
-        (read,) = self.end.streams.values()
-        return read
+        (stream_offset,) = self.end.streams.values()
+        return stream_offset
 
 
 def build_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
-    chosen = {"event_time": "time", **asked}
-    noted = take_noted(chosen, stream.server.url, stream.name)
-    chosen |= choose_options(options, OPTION_FIELDS)
-    return LogQuery(str(stream.root), noted.name, noted.url, **chosen)
+    chosen_options = {"event_time": "time", **asked}
+    noted_stream = take_noted(chosen_options, stream.server.url, stream.name)
+    chosen_options |= choose_options(options, OPTION_FIELDS)
+    return LogQuery(str(stream.root), noted_stream.name, noted_stream.url, **chosen_options)
 
 
 def open_reader(query: LogQuery) -> LogReader:
@@ -54,44 +54,46 @@ def open_reader(query: LogQuery) -> LogReader:
 
 def read_batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batch]:
     """Return the batches from `start` on, each after a restart."""
-    begun, found = start or query.beginning, list[Batch]()
+    begin, batches = start or query.beginning, list[Batch]()
     while True:
         reader = open_reader(query)
         try:
-            planned = reader.latestOffset(begun.to_json(), reader.getDefaultReadLimit())
+            planned_offset = reader.latestOffset(begin.to_json(), reader.getDefaultReadLimit())
         finally:
             reader.stop()
-        ended = replace(NotedOffset.from_json(planned), run=0)
-        if ended == begun:
-            return found
-        found.append(replay_batch(query, begun, ended))
-        begun = ended
+        end = replace(NotedOffset.from_json(planned_offset), run=0)
+        if end == begin:
+            return batches
+        batches.append(replay_batch(query, begin, end))
+        begin = end
 
 
 def plan_run(query: LogQuery, start: NotedOffset | None = None) -> list[NotedOffset]:
     """Return the ends of the batches of one run."""
-    reader, found = open_reader(query), list[NotedOffset]()
+    reader, offsets = open_reader(query), list[NotedOffset]()
     end = (start or query.beginning).to_json()
     try:
         while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
             end = following
-            found.append(NotedOffset.from_json(end))
+            offsets.append(NotedOffset.from_json(end))
     finally:
         reader.stop()
-    return found
+    return offsets
 
 
-def replay_batch(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Batch:
+def replay_batch(query: LogQuery, begin: NotedOffset, end: NotedOffset) -> Batch:
     """Return a batch that was planned before, read by a run that asks for no marks."""
     reader, rows, watermark = open_reader(query), list[tuple[int, str]](), None
     late = list[int]()
-    for task in reader.partitions(begun.to_json(), ended.to_json()):
-        for read in reader.read(task):
+    for task in reader.partitions(begin.to_json(), end.to_json()):
+        for record_batch in reader.read(task):
             names, flags = (
-                read[column].to_pylist() if column in read.schema.names else repeat(otherwise)
+                record_batch[column].to_pylist()
+                if column in record_batch.schema.names
+                else repeat(otherwise)
                 for column, otherwise in (("name", ""), (LATE_COLUMN, False))
             )
-            times, marks = _ms(read["time"]), _ms(read[MARK_TIME])
+            times, marks = _ms(record_batch["time"]), _ms(record_batch[MARK_TIME])
             for time, name, is_late, mark in zip(times, names, flags, marks, strict=False):
                 if mark is not None:
                     watermark = mark
@@ -99,7 +101,7 @@ def replay_batch(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Bat
                 rows.append((time, name))
                 if is_late:
                     late.append(time)
-    return Batch(ended, sorted(rows), watermark, sorted(late))
+    return Batch(end, sorted(rows), watermark, sorted(late))
 
 
 def read_window(
@@ -108,20 +110,20 @@ def read_window(
     end: int,
     *,
     late: OnMissing = "warn",
-    **asked: Any,  # noqa: ANN401
+    **options: Any,  # noqa: ANN401
 ) -> tuple[list[str], list[str], int]:
     """Return the names of a complete window's rows, its columns, and how many rows are read."""
-    noted, read = Noted(stream.server.url, stream.name), BatchRead(**asked)
-    found = wait_for_window(noted, start, end, domain=None, read=read, late=late)
-    between = CutRange(found.from_cut.offsets, found.to_cut.offsets, "time")
-    where = str(stream.root), stream.name
-    query = WindowQuery(*where, start, end, between, bool(read.own_segments))
+    noted_stream, batch_read = Noted(stream.server.url, stream.name), BatchRead(**options)
+    window = wait_for_window(noted_stream, start, end, domain=None, read=batch_read, late=late)
+    between = CutRange(window.from_cut.offsets, window.to_cut.offsets, "time")
+    place = str(stream.root), stream.name
+    query = WindowQuery(*place, start, end, between, bool(batch_read.own_segments))
     source = CompleteSource(build_options(query))
     reader = source.reader(source.schema())
     tasks: Any = reader.partitions()
     batches = (batch for task in tasks for batch in reader.read(task))
     names = sorted(name for batch in batches for name in batch["name"].to_pylist())
-    return names, source.schema().names, sum(each.rows for task in tasks for each in task.work)
+    return names, source.schema().names, sum(piece.rows for task in tasks for piece in task.work)
 
 
 def _ms(instants: pa.Array) -> list[Any]:

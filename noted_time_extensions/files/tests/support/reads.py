@@ -31,10 +31,12 @@ class Reads:
 
     def __call__(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
         """Return the stream's events, exact for windows unless `settings` differ."""
-        chosen = {"event_time": "time", "strict": False, **asked}
-        noted = take_noted(chosen, self.url, stream.name)
+        chosen_options = {"event_time": "time", "strict": False, **asked}
+        noted_stream = take_noted(chosen_options, self.url, stream.name)
         return retry_start(
-            lambda: files.read_noted_log(self.spark, stream.root, noted, *options, **chosen)
+            lambda: files.read_noted_log(
+                self.spark, stream.root, noted_stream, *options, **chosen_options
+            )
         )
 
     def counts(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401

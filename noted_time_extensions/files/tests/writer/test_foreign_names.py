@@ -62,21 +62,21 @@ def remove(root: Path, name: str) -> None:
 
 def look(ends: LogEnds, files: LogFiles) -> list[int | None]:
     """Return the end that observer and reader see, or `None` if they refuse the log."""
-    seen: list[int | None] = [None, None]
+    ends_seen: list[int | None] = [None, None]
     with suppress(ForeignFile):
-        seen[0] = ends().ends[0]
+        ends_seen[0] = ends().ends[0]
     with suppress(ForeignFile):
-        seen[1] = files.refresh()[0][-1].end
-    return seen
+        ends_seen[1] = files.refresh()[0][-1].end
+    return ends_seen
 
 
 @pytest.mark.parametrize("name", [*WITH_ROWS, *WITHOUT_ROWS])
 def test_log_is_refused_by_a_name_that_may_have_rows(tmp_path: Path, name: str) -> None:
     append(tmp_path, "flights", 0, 1)
     touch(tmp_path, name)
-    seen = look(LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights"))
+    ends_seen = look(LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights"))
 
-    assert seen == [None if name in WITH_ROWS else 1] * 2
+    assert ends_seen == [None if name in WITH_ROWS else 1] * 2
 
 
 def test_deeper_file_is_found_in_a_settled_directory(tmp_path: Path) -> None:
@@ -129,12 +129,14 @@ def test_observer_of_foreign_file_is_alive_and_names_it(tmp_path: Path) -> None:
         for _ in range(2):
             noter._try_to_look()
             client.flush()
-        held = list(transport.notes)
+        notes_sent = list(transport.notes)
         path.unlink()
         noter._try_to_look()
 
-    facts = [[(f["kind"], f["by"]) for f in note.get("because", [])] for note in held]
-    assert [(note.get("time"), note.get("position")) for note in held] == [(None, None)] * len(held)
+    facts = [[(f["kind"], f["by"]) for f in note.get("because", [])] for note in notes_sent]
+    assert [(note.get("time"), note.get("position")) for note in notes_sent] == [
+        (None, None)
+    ] * len(notes_sent)
     assert facts[-2:] == [[("foreign_file", path.name)]] * 2
     assert (transport.notes[-1]["time"], transport.notes[-1]["position"]) == (1000, {"0": 1})
 

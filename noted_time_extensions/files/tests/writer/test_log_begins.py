@@ -32,8 +32,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
     """Let a process append nine rows, and be killed before it notes."""
-    crashed = run_python("-c", CRASHING, root, served.url, stream)
-    assert crashed.returncode == -signal.SIGKILL
+    process = run_python("-c", CRASHING, root, served.url, stream)
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("joins_first", [False, True])
@@ -50,16 +50,16 @@ def test_upper_bounds_rows_appended_before_a_crash(
         log.note_time(1000)
     (mark,) = served.call("GET", f"/{stream}/marks")["marks"]
 
-    shown = {name: mark[name] for name in ("lower", "upper", "cut", "upper_is_bound")}
-    assert shown == {"lower": 1000, "upper": 9000, "cut": {"0": 9}, "upper_is_bound": True}
+    shown_mark = {name: mark[name] for name in ("lower", "upper", "cut", "upper_is_bound")}
+    assert shown_mark == {"lower": 1000, "upper": 9000, "cut": {"0": 9}, "upper_is_bound": True}
 
 
 def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, stream: str) -> None:
     """A writer learns the noted position when it begins."""
-    known = []
+    scanned_positions = []
 
     def look_up(position: Mapping[int, int]) -> FoundPosition:
-        known.append(position)
+        scanned_positions.append(position)
         return FoundPosition({}, {})
 
     with WriterClient(served.url, stream, "UA") as client:
@@ -72,7 +72,7 @@ def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, str
         client.flush()
     files = SegmentFiles(tmp_path, "flights", 0)
 
-    assert (known, files.find_largest_time("time", beyond=1)) == ([{0: 1}], 700)
+    assert (scanned_positions, files.find_largest_time("time", beyond=1)) == ([{0: 1}], 700)
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -96,8 +96,11 @@ def test_the_largest_time_is_found_with_statistics_and_without(
     pq.write_table(pa.table({"t": times}), path, write_statistics=statistics, row_group_size=2)
     files.find_end()
 
-    found = [files.find_largest_time("t", beyond=beyond) for beyond in (0, 3, 4)]
-    assert (found, files.find_largest_time("other", beyond=0)) == ([largest, largest, None], None)
+    largest_times = [files.find_largest_time("t", beyond=beyond) for beyond in (0, 3, 4)]
+    assert (largest_times, files.find_largest_time("other", beyond=0)) == (
+        [largest, largest, None],
+        None,
+    )
 
 
 PROGRAM = """
@@ -123,6 +126,6 @@ with ThreadPoolExecutor(len(logs)) as threads:
 
 def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
     """Pyarrow imports pandas in one thread; the others find it half imported."""
-    done = run_python("-c", PROGRAM, tmp_path)
+    process = run_python("-c", PROGRAM, tmp_path)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")

@@ -34,14 +34,14 @@ def write(root: Path, segment: int, start: int, rows: int) -> Path:
 def test_ends_match_the_last_files(tmp_path: Path) -> None:
     """Offsets may have gaps."""
     ends = LogEnds(tmp_path, "flights")
-    seen = [ends().ends]
+    ends_seen = [ends().ends]
     append(tmp_path, "flights", 0, 1, 2)
-    seen.append(ends().ends)
+    ends_seen.append(ends().ends)
     append(tmp_path, "flights", 0, 3)
     write(tmp_path, 7, 90, 5)
-    seen.append(ends().ends)
+    ends_seen.append(ends().ends)
 
-    assert seen == [{}, {0: 2}, {0: 3, 7: 95}]
+    assert ends_seen == [{}, {0: 2}, {0: 3, 7: 95}]
 
 
 @costly(5)
@@ -58,14 +58,14 @@ def test_no_append_is_missed_between_looks(
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     clock, counts = Now(0), dict[int, int]()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
-    for segment, later, looks in course:
+    for segment, elapsed_ms, looks in course:
         append(tmp_path, "flights", segment, 1)
         counts[segment] = counts.get(segment, 0) + 1
         for directory in (tmp_path / "flights", segment_directory(tmp_path, "flights", segment)):
             os.utime(directory, (int(clock.now), int(clock.now)))
         if looks:
             assert ends().ends == dict(sorted(counts.items()))
-        clock.now += later
+        clock.now += elapsed_ms
 
     assert ends().ends == dict(sorted(counts.items()))
 
@@ -80,10 +80,10 @@ def test_unchanged_directory_is_not_listed_again(
     for _ in range(2):
         ends()
         clock.now += 2.5
-    listed: list[object] = []
-    monkeypatch.setattr(os, "listdir", listed.append)
+    listed_paths: list[object] = []
+    monkeypatch.setattr(os, "listdir", listed_paths.append)
 
-    assert (ends().ends, listed) == ({0: 1}, [])
+    assert (ends().ends, listed_paths) == ({0: 1}, [])
 
 
 def test_unreadable_layout_is_named_while_it_exists(tmp_path: Path) -> None:
@@ -112,10 +112,10 @@ def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
     append(tmp_path, "flights", 0, 1, 2, 3)
     before = ends().ends
     shutil.rmtree(tmp_path / "flights")
-    gone = ends().ends
+    ends_without_files = ends().ends
     append(tmp_path, "flights", 0, 1)
 
-    assert [before, gone, ends().ends] == [{0: 3}, {}, {0: 1}]
+    assert [before, ends_without_files, ends().ends] == [{0: 3}, {}, {0: 1}]
 
 
 def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
     append(tmp_path, "flights", 0, 5, 9, 7)
     append(tmp_path, "flights", 0, 4)
     append(tmp_path, "flights", 3, 8)
-    seen = [times(), times()]
+    looks_seen = [times(), times()]
     append(tmp_path, "flights", 3, 6)
-    seen.append(times())
+    looks_seen.append(times())
 
-    assert seen == [
+    assert looks_seen == [
         Seen({0: 4, 3: 1}, {0: 9, 3: 8}, 9),
         Seen({0: 4, 3: 1}),
         Seen({0: 4, 3: 2}, {3: 6}, 6),
@@ -170,12 +170,16 @@ def test_implausible_times_are_skipped(
     first = look().newest
     pq.write_table(pa.table({"time": times[:2]}), write(tmp_path, 1, 0, 1))
     pq.write_table(pa.table({"time": times[2:]}), write(tmp_path, 1, 2, 1))
-    seen = [look(), look()]
+    looks_seen = [look(), look()]
     pq.write_table(pa.table({"time": right}), write(tmp_path, 1, 4, 1))
 
     assert first == {0: NOON}
-    assert [each.newest for each in (*seen, look())] == [{1: None}, {1: None}, {1: NOON}]
-    assert [(each.kind, each.segment) for each in seen[1].because] == [("unreadable", 1)]
+    assert [look_result.newest for look_result in (*looks_seen, look())] == [
+        {1: None},
+        {1: None},
+        {1: NOON},
+    ]
+    assert [(fact.kind, fact.segment) for fact in looks_seen[1].because] == [("unreadable", 1)]
     assert (look.unusable, look.without_time, look().because) == (2, 2, ())
     assert "0000000000.parquet: passed over 2 rows with times that look like Unix" in caplog.text
 
@@ -186,22 +190,22 @@ def test_segment_with_a_null_as_its_newest_time_is_not_idle(
     """A null before a time is only counted, and so is any with the option."""
     kind = pa.schema([("time", pa.int64())])
     looks = [LogTimes(tmp_path, "flights", "time", nulls=nulls) for nulls in ("hold", "pass")]
-    seen = []
+    look_pairs = []
     files: list[list[int | None]] = [[7, None], [None, 9], [None], [None, 9, 0]]
     for first, times in enumerate(files):
         rows = pa.table({"time": times}, kind)
         pq.write_table(rows, write(tmp_path, 0, 2 * first, len(times)))
-        seen.append([(look(), look()) for look in looks])
+        look_pairs.append([(look(), look()) for look in looks])
 
-    newest = [[again.newest for _, again in each] for each in seen]
-    assert [[first.newest for first, _ in each] for each in seen] == [
+    newest = [[second_look.newest for _, second_look in pairs] for pairs in look_pairs]
+    assert [[first.newest for first, _ in pairs] for pairs in look_pairs] == [
         [{0: 7}, {0: 7}],
         [{0: 9}, {0: 9}],
         [{0: None}, {}],
         [{0: 9}, {0: 9}],
     ]
     assert newest == [[{0: None}, {}], [{}, {}], [{0: None}, {}], [{}, {}]]
-    assert [fact.by for fact in seen[2][0][0].because] == ["--null pass"]
+    assert [fact.by for fact in look_pairs[2][0][0].because] == ["--null pass"]
     assert [(look.null_times, look.unusable) for look in looks] == [(4, 0), (4, 0)]
     assert len(caplog.messages) == 2
     assert "0000000000.parquet: 'time' is null in 1 row. Until a later time" in caplog.text

@@ -69,15 +69,15 @@ def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: in
                 other.append([{"time": 8}, {"time": 3}])
             return super()._answer(request)
 
-    joined = results(accepted(position={"0": 0}, took_over=[HELD["session"]]))
-    network = Appending(*[joined, results(FENCED)] * (takeovers - 1), joined)
+    join_answer = results(accepted(position={"0": 0}, took_over=[HELD["session"]]))
+    network = Appending(*[join_answer, results(FENCED)] * (takeovers - 1), join_answer)
     client = WriterClient(URL, "s", "UA", transport=network)
     log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
     log.note_time(5)
     client.close()
 
-    join, *_, noted = network.notes
-    assert (join, noted["time"], noted["position"], noted["max_time"]) == (
+    join, *_, last_note = network.notes
+    assert (join, last_note["time"], last_note["position"], last_note["max_time"]) == (
         {"writer": "UA", "state": "live"},
         5,
         {"0": 2 * takeovers},
@@ -94,16 +94,16 @@ def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: 
         client.flush()
         log.note_time(datetime(2013, 1, 1, 11, tzinfo=UTC))
         client.flush()
-        log.append([{"time": at} for at in hours])
+        log.append([{"time": time} for time in hours])
         log.note_time(datetime(2013, 1, 1, 12, tzinfo=UTC))
         client.flush()
     windows = served.call("GET", f"/{stream}/windows")["windows"]
 
-    found = [
-        [(each["rows"], each["may_lie_outside"]) for each in window["late_writers"]]
+    late_rows = [
+        [(writer["rows"], writer["may_lie_outside"]) for writer in window["late_writers"]]
         for window in windows
     ]
-    assert found == [[(1, False)], [(2, False)], [], []]
+    assert late_rows == [[(1, False)], [(2, False)], [], []]
 
 
 def test_an_event_too_far_ahead_is_named_and_time_advances(
@@ -113,24 +113,24 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
     with WriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, stream, client=client, event_time="at")
         log.append([{"at": NOON}, {"at": FAR}, {"at": NOON + 1}])
-        for at in (NOON, NOON + 5):
-            log.note_time(at)
+        for time in (NOON, NOON + 5):
+            log.note_time(time)
             client.flush()
-            log.append([{"at": at + 5}])
+            log.append([{"at": time + 5}])
     marks = served.call("GET", f"/{stream}/marks")["marks"]
 
     assert [(m["lower"], m["cut"], m["upper_is_bound"]) for m in marks] == [
         (NOON, {"0": 3}, False),
         (NOON + 5, {"0": 4}, False),
     ]
-    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= 30]
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= 30]
     # the offset is known only if the refused note had a position
     assert re.match(
         rf"writer 'UA' of stream '{stream}': an event was written with the time "
         r"2096-10-02T07:06:40Z( below the offset 0:3)?: max_time 2096-10-02T07:06:40Z is ",
-        said,
+        warning,
     )
-    assert said.endswith(
+    assert warning.endswith(
         "; until the writer notes a later time it leaves max_time out, "
         "and the upper of marks is not a bound"
     )
@@ -144,5 +144,5 @@ async def test_rows_are_appended_from_a_thread(tmp_path: Path, served: Served, s
         await asyncio.to_thread(log.note_time, 8)
         await client.flush()
 
-    known = {"state": "live", "times": {"default": 8}, "position": {"0": 1}}
-    assert served.writers(stream) == {"UA": known}
+    known_state = {"state": "live", "times": {"default": 8}, "position": {"0": 1}}
+    assert served.writers(stream) == {"UA": known_state}

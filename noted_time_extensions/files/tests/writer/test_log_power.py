@@ -67,19 +67,21 @@ def disk(tmp_path: Path) -> Disk:
 
 def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledged]:
     """Run a program to its end, and return the rows that it acknowledged."""
-    done = run_python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
-    assert done.returncode == 0, done.stderr
-    lines = (line.split() for line in done.stdout.splitlines())
-    return [Acknowledged(int(at), what) for at, what in lines]
+    process = run_python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
+    assert process.returncode == 0, process.stderr
+    lines = (line.split() for line in process.stdout.splitlines())
+    return [Acknowledged(int(acknowledged_at), text) for acknowledged_at, text in lines]
 
 
-def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
+def lost(
+    cut: Cut, acknowledged_rows: Sequence[Acknowledged], target: Path, *, torn: bool
+) -> set[str]:
     """Return the missing acknowledged rows, and check that the log is valid and accepts more."""
     root = cut.restore(target, torn=torn)
     writer = SegmentLogWriter(root, "flights", segments=(0, 1), event_time="time")
     writer.append([{"time": 9, "writer": "UA"}], 0)
-    found = {str(row["time"]) for segment in (0, 1) for row in rows(root, segment)}
-    return set(cut.find_durable(acknowledged)) - found
+    times_found = {str(row["time"]) for segment in (0, 1) for row in rows(root, segment)}
+    return set(cut.find_durable(acknowledged_rows)) - times_found
 
 
 @pytest.mark.parametrize(
@@ -89,10 +91,10 @@ def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: 
 )
 def test_appended_rows_survive_a_power_cut(disk: Disk, tmp_path: Path, program: str) -> None:
     """This includes files of a process that ended before it synced the directory."""
-    acknowledged = run(disk, program, disk.variables)
+    acknowledged_rows = run(disk, program, disk.variables)
 
     cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]
-    assert acknowledged
-    assert [lost(cut, acknowledged, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
+    assert acknowledged_rows
+    assert [lost(cut, acknowledged_rows, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
         set() for _ in cuts
     ]

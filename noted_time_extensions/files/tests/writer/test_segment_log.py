@@ -51,8 +51,8 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
     log.append([{"time": 1}])
     log.append([{"time": 1}])
 
-    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
-    assert found == [
+    paths = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    assert paths == [
         "flights/partition=3/flights+3+0000000000.parquet",
         "flights/partition=3/flights+3+0000000001.parquet",
     ]
@@ -77,19 +77,19 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
     processes = [spawn.Process(target=append_many, args=(tmp_path, name, 25)) for name in names]
     for process in processes:
         process.start()
-    seen = 0
+    seen_count = 0
     while any(process.is_alive() for process in processes):
-        seen = max(seen, len(files(tmp_path)))
+        seen_count = max(seen_count, len(files(tmp_path)))
         time.sleep(0.01)
     for process in processes:
         process.join()
 
     spans = [(start, end) for start, end, _ in files(tmp_path)]
     starts, ends = zip(*spans, strict=True)
-    found = sorted((row["writer"], row["time"]) for row in rows(tmp_path))
+    rows_found = sorted((row["writer"], row["time"]) for row in rows(tmp_path))
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
-    assert (starts, seen > 0) == ((0, *ends[:-1]), True)
-    assert found == sorted((name, number) for name in names for number in range(75))
+    assert (starts, seen_count > 0) == ((0, *ends[:-1]), True)
+    assert rows_found == sorted((name, number) for name in names for number in range(75))
 
 
 def test_a_writer_killed_at_any_moment_leavesfiles(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_a_writer_killed_at_any_moment_leavesfiles(tmp_path: Path) -> None:
     process.join()
     end = writer(tmp_path).append([{"time": 0, "writer": "DL"}])
 
-    found = [row["time"] for row in rows(tmp_path) if row["writer"] == "UA"]
-    assert (found, end) == (list(range(len(found))), len(found) + 1)
+    times_found = [row["time"] for row in rows(tmp_path) if row["writer"] == "UA"]
+    assert (times_found, end) == (list(range(len(times_found))), len(times_found) + 1)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_invalid_rows_are_refused_with_the_reason(
 ) -> None:
     """Nothing is written."""
     log = writer(tmp_path)
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(Rejected) as error:
         log.append(appended)
 
-    assert (said in str(raised.value), files(tmp_path)) == (True, [])
+    assert (said in str(error.value), files(tmp_path)) == (True, [])
 
 
 @pytest.mark.parametrize(
@@ -162,16 +162,16 @@ def test_invalid_rows_are_refused_with_the_reason(
 def test_schema_unlike_the_segments_is_refused(tmp_path: Path, appended: object, said: str) -> None:
     """The error has the difference."""
     writer(tmp_path).append([{"time": 1, "carrier": "UA"}])
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(Rejected) as error:
         writer(tmp_path).append(appended)
 
-    assert str(raised.value) == f"the rows differ from the segment's schema: {said}"
+    assert str(error.value) == f"the rows differ from the segment's schema: {said}"
 
 
 def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
     """Two writers that open an empty segment cannot write two schemas."""
-    one, other = writer(tmp_path), writer(tmp_path)
-    one.append([{"time": 1, "carrier": "UA"}])
+    one_writer, other = writer(tmp_path), writer(tmp_path)
+    one_writer.append([{"time": 1, "carrier": "UA"}])
 
     with pytest.raises(Rejected, match="column carrier is missing"):
         other.append([{"time": 1}])
@@ -212,10 +212,10 @@ def test_foreign_file_is_refused_with_its_path(
     path = tmp_path / "flights" / "partition=0" / name
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(Rejected) as error:
         writer(tmp_path)
 
-    assert str(raised.value).startswith(f"{path}{said}")
+    assert str(error.value).startswith(f"{path}{said}")
 
 
 def test_marker_and_checksum_files_are_ignored(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_a_data_frame_is_appended_without_its_index(tmp_path: Path) -> None:
     ends = [log.append(frame), log.append(frame.iloc[1:]), log.append(frame.set_index("time"))]
     empty = log.append(frame.iloc[:0])
 
-    found = rows(tmp_path)
-    assert ([*ends, empty], set(found[0]), found[4]["time"]) == (
+    rows_found = rows(tmp_path)
+    assert ([*ends, empty], set(rows_found[0]), rows_found[4]["time"]) == (
         [2, 3, 5, 5],
         {"time", "carrier"},
         INSTANT,
@@ -326,10 +326,10 @@ def test_rows_below_a_noted_time_are_counted(
         late_rows = client.flush().late_rows
 
     reports = [note["late_rows"] for note in network.notes if "late_rows" in note]
-    warned = [record.getMessage() for record in caplog.records]
+    warnings = [record.getMessage() for record in caplog.records]
     assert (log.late_rows, late_rows, sum(late["rows"] for late in reports)) == (7, 7, 7)
     assert min(late["min_time"] for late in reports) == 3
-    assert [sentence.split(" rows ")[0] for sentence in warned] == [
+    assert [sentence.split(" rows ")[0] for sentence in warnings] == [
         "writer 'UA' of stream 'flights': 2",
         "writer 'UA' of stream 'flights': 7",
     ]
@@ -353,10 +353,10 @@ def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:
     client = WriterClient(URL, "flights", "UA", transport=network)
     writer(tmp_path, client=client)
 
-    with pytest.raises(Recreated) as raised:
+    with pytest.raises(Recreated) as error:
         client.close()
     fact = "segment 0 ends at 0, and 2 was noted"
-    assert (f"file log {str(tmp_path)!r}" in str(raised.value), fact in str(raised.value)) == (
+    assert (f"file log {str(tmp_path)!r}" in str(error.value), fact in str(error.value)) == (
         True,
         True,
     )
@@ -399,29 +399,32 @@ def list_batches(root: Path) -> list[Batch | None]:
 
 def test_repeated_batch_is_not_appended_again(tmp_path: Path) -> None:
     """The same writer or the next run repeats it, after appends of others."""
-    first, again = writer(tmp_path), writer(tmp_path)
-    appended = [first.append_once([{"time": 1}], Batch("q", 7))]
+    first, second_writer = writer(tmp_path), writer(tmp_path)
+    are_appended = [first.append_once([{"time": 1}], Batch("q", 7))]
     first.append([{"time": 2}])
-    appended += [each.append_once([{"time": 1}], Batch("q", 7)) for each in (first, again)]
-    appended += [again.append_once([{"time": 3}], Batch("q", 8))]
+    are_appended += [
+        log_writer.append_once([{"time": 1}], Batch("q", 7))
+        for log_writer in (first, second_writer)
+    ]
+    are_appended += [second_writer.append_once([{"time": 3}], Batch("q", 8))]
 
-    assert (appended, numbers(tmp_path)) == ([True, False, False, True], [1, 2, 3])
-    assert again.position == {0: 3}
+    assert (are_appended, numbers(tmp_path)) == ([True, False, False, True], [1, 2, 3])
+    assert second_writer.position == {0: 3}
 
 
 def test_batch_numbers_are_per_source(tmp_path: Path) -> None:
     """So a query with a new checkpoint, which begins at 0, loses no batch."""
     log = writer(tmp_path)
-    appended = [log.append_once([{"time": n}], Batch(f"q{n}", 0)) for n in range(3)]
+    are_appended = [log.append_once([{"time": n}], Batch(f"q{n}", 0)) for n in range(3)]
 
-    assert (appended, numbers(tmp_path)) == ([True] * 3, [0, 1, 2])
+    assert (are_appended, numbers(tmp_path)) == ([True] * 3, [0, 1, 2])
 
 
 def test_a_batch_without_rows_leaves_no_file(tmp_path: Path) -> None:
     log = writer(tmp_path)
-    appended = log.append_once(pa.table({"time": pa.array([], pa.int64())}), Batch("q", 0))
+    is_appended = log.append_once(pa.table({"time": pa.array([], pa.int64())}), Batch("q", 0))
 
-    assert (appended, files(tmp_path)) == (False, [])
+    assert (is_appended, files(tmp_path)) == (False, [])
 
 
 def test_only_the_files_of_a_batch_name_it(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ STREAM = {"domains": ["default", "ingestion"], "max_time_ahead_ms": None}
 
 def observe_fields(flights: Flights, client: WriterClient) -> KafkaFields:
     """Observe times in the records, from the noted position on."""
-    known = partial(getattr, client, "position")
-    return KafkaFields(*flights.place, "at", known=known, start="earliest", ahead_ms=None)
+    position = partial(getattr, client, "position")
+    return KafkaFields(*flights.place, "at", known=position, start="earliest", ahead_ms=None)
 
 
 def test_fields_are_exact_over_transactions_and_restarts(flights: Flights) -> None:
@@ -81,20 +81,20 @@ def test_undecodable_record_is_read_again(
     """All records of its batch are read again, even if Kafka reports no first offsets."""
     monkeypatch.setattr(Topic, "begins", Mock(side_effect=Unreachable("no leader answers")))
     flights.send(*((n % 2, f"{n}", 0) for n in range(1, 9)))
-    asked: list[int] = []
+    values: list[int] = []
 
     def decode(message: Message) -> int:
-        asked.append(int(message.value() or b""))
-        if len(asked) == 3:
+        values.append(int(message.value() or b""))
+        if len(values) == 3:
             raise kind("the schema registry is away")
-        return asked[-1]
+        return values[-1]
 
     look = KafkaFields(*flights.place, decode, start="earliest")
 
     with pytest.raises(kind, match="registry"):
         look()
     assert (look().newest, look.unusable) == ({0: 8, 1: 7}, 0)
-    assert sorted([*asked[:2], *asked[3:]]) == [*range(1, 9)]
+    assert sorted([*values[:2], *values[3:]]) == [*range(1, 9)]
 
 
 def read_minutes(message: Message) -> int | None:
@@ -114,27 +114,27 @@ def test_null_time_is_activity_and_a_null_above_it_is_none(flights: Flights, nul
     """As of Debezium's deletes; also after a restart, and until a later time is read."""
     delete, null = '{"after": null}', '{"after": {"at": null}}'
 
-    def observe(known: dict[int, int]) -> KafkaFields:
+    def observe(position: dict[int, int]) -> KafkaFields:
         start: Start = "earliest"
         return KafkaFields(
-            *flights.place, "after.at", start=start, known=lambda: known, nulls=nulls
+            *flights.place, "after.at", start=start, known=lambda: position, nulls=nulls
         )
 
     flights.send((0, '{"after": {"at": 7}}', 1000), (0, delete, 1000))
     look = observe({})
-    seen = [look(), look()]
+    looks = [look(), look()]
     flights.send((0, null, 1000), (0, delete, 1000))
-    seen += [look(), look()]
-    restarted = observe({0: 4, 1: 0})
-    seen += [restarted(), restarted()]
+    looks += [look(), look()]
+    restarted_look = observe({0: 4, 1: 0})
+    looks += [restarted_look(), restarted_look()]
     flights.send((0, '{"after": {"at": 9}}', 1000))
-    seen += [restarted(), restarted()]
+    looks += [restarted_look(), restarted_look()]
 
-    held = {0: None} if nulls == "hold" else {}
-    newest = [each.newest for each in seen]
-    assert newest == [{0: 7}, {}, held, held, held, held, {0: 9}, {}]
-    assert [fact.by for fact in seen[3].because] == ["--null pass"] * len(held)
-    counts = (look.null_times, look.without_value, look.unusable, restarted.null_times)
+    held_times = {0: None} if nulls == "hold" else {}
+    newest = [look_result.newest for look_result in looks]
+    assert newest == [{0: 7}, {}, held_times, held_times, held_times, held_times, {0: 9}, {}]
+    assert [fact.by for fact in looks[3].because] == ["--null pass"] * len(held_times)
+    counts = (look.null_times, look.without_value, look.unusable, restarted_look.null_times)
     assert counts == (1, 2, 0, 0)
 
 
@@ -166,7 +166,7 @@ def test_times_are_read_from_records(  # noqa: PLR0913 - a table
     assert look() == Seen({0: len(values), 1: 0}, {0: found}, largest)
     assert look() == Seen({0: len(values), 1: 0}, {}, largest)
     assert (look.unusable, len(caplog.messages)) == (unusable, bool(unusable))
-    assert all(f"{flights.topic}', partition 0, offset " in each for each in caplog.messages)
+    assert all(f"{flights.topic}', partition 0, offset " in message for message in caplog.messages)
 
 
 def test_reading_continues_after_deleted_records(

@@ -45,16 +45,25 @@ def test_every_observer_of_records_names_a_transaction(flights: Flights) -> None
 
 def test_record_ahead_of_the_clock_is_named(flights: Flights) -> None:
     """Observers name its offset and key until the clock passes it, and skip records far ahead."""
-    now, soon, far = NINE, NINE + 3 * MINUTE, NINE + 6 * MINUTE
+    now, soon, far_time = NINE, NINE + 3 * MINUTE, NINE + 6 * MINUTE
     times = KafkaFields(*flights.place, "at", start="earliest", clock=lambda: now)
-    for partition, time, key in (0, NINE, "a1"), (0, soon, "d07"), (1, NINE, "a1"), (1, far, "e01"):
+    for partition, time, key in (
+        (0, NINE, "a1"),
+        (0, soon, "d07"),
+        (1, NINE, "a1"),
+        (1, far_time, "e01"),
+    ):
         flights.broker.send(flights.topic, [(partition, encode_time(time), time)], key)
-    seen = times()
+    first_look = times()
     now = NINE + 4 * MINUTE
-    later = times()
+    later_look = times()
 
-    assert seen.because == (AHEAD, LogFact("moved_by", 0, 1, soon, "d07"))
-    assert (seen.newest, times.unusable, later.because) == ({0: soon, 1: NINE}, 1, (AHEAD,))
+    assert first_look.because == (AHEAD, LogFact("moved_by", 0, 1, soon, "d07"))
+    assert (first_look.newest, times.unusable, later_look.because) == (
+        {0: soon, 1: NINE},
+        1,
+        (AHEAD,),
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,13 +80,13 @@ def test_restarted_observer_still_skips_the_record_ahead(
         producer.produce(flights.topic, None, "k", 0)
     producer.commit_transaction(60)
     wait_until(lambda: flights.look(committed=True).ends[0] == end)
-    observed = partial(KafkaFields, *flights.place, "at")
-    restart = partial(observed, known=lambda: {0: end}, clock=lambda: now)
+    make_fields = partial(KafkaFields, *flights.place, "at")
+    restart = partial(make_fields, known=lambda: {0: end}, clock=lambda: now)
     times = restart()
-    first, passed = times(), restart(passes={0: offset})()
+    first, second_look = times(), restart(passes={0: offset})()
     now += 7 * MINUTE
 
-    held = {} if tombstones == 1 else {0: None}
+    held_times = {} if tombstones == 1 else {0: None}
     assert first.because == (LogFact("unreadable", 0, offset, NINE, count=1),)
-    assert (first.newest, passed.newest, times().newest) == ({0: None}, {}, held)
+    assert (first.newest, second_look.newest, times().newest) == ({0: None}, {}, held_times)
     assert (times.unusable, times.without_value) == (0, 0)

@@ -38,8 +38,8 @@ class Feed:
 
     def resolve(self, *partitions: int, ms: int) -> None:
         """Resolve all changes up to `ms` from now."""
-        for each in partitions:
-            self.send(each, {"resolved": hlc(self.time + ms)})
+        for partition in partitions:
+            self.send(partition, {"resolved": hlc(self.time + ms)})
 
     def send(self, partition: int, value: object, key: str | None = None) -> None:
         row = (partition, json.dumps(value), 0)
@@ -48,8 +48,8 @@ class Feed:
 
 def read_update_time(record: Record) -> int:
     """Return the update time of a row; other records get a time in the far future."""
-    found = json.loads(record.value or b"{}").get("updated", f"{2**62}")
-    return int(found.split(".")[0]) // 1_000_000
+    update_time = json.loads(record.value or b"{}").get("updated", f"{2**62}")
+    return int(update_time.split(".")[0]) // 1_000_000
 
 
 def test_resolved_records_are_exact_over_growth_and_restarts(

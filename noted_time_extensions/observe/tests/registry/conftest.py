@@ -32,9 +32,9 @@ def apicurio() -> Path:
         home.mkdir(exist_ok=True)
         part = archive.with_suffix(".part")
         words = [str(programs / "maven-artifact"), APICURIO, str(part)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=500, check=False)
-        if done.returncode:
-            pytest.skip(f"Apicurio's registry could not be fetched: {done.stdout[-300:]}")
+        process = subprocess.run(words, capture_output=True, text=True, timeout=500, check=False)
+        if process.returncode:
+            pytest.skip(f"Apicurio's registry could not be fetched: {process.stdout[-300:]}")
         assert hashlib.sha256(part.read_bytes()).hexdigest() == SHA256
         with tarfile.open(part) as content:
             content.extraction_filter = getattr(tarfile, "data_filter", None)  # not before 3.11.4

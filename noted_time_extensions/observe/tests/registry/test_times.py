@@ -144,9 +144,9 @@ def test_a_topic_is_analysed_and_observed_by_its_registry(
     observe = ["observe", "kafka", "field", broker.address, topic, *flags, str(file)]
     observe += ["--delay", "1s", "--from", "earliest", "--for", "0s", "--url", served.url]
 
-    analysed = CliRunner().invoke(app, analyse)
-    observed = CliRunner().invoke(app, observe)
+    analysis = CliRunner().invoke(app, analyse)
+    result = CliRunner().invoke(app, observe)
 
-    assert json.loads(analysed.stdout)["first_ms"] == TEN_MS, analysed.stderr
-    assert observed.exit_code == 0, observed.stderr
+    assert json.loads(analysis.stdout)["first_ms"] == TEN_MS, analysis.stderr
+    assert result.exit_code == 0, result.stderr
     assert served.get(f"{topic}/explain")["lower"] == TEN_MS - 1000

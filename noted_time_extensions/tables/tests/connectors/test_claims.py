@@ -87,21 +87,21 @@ def read_claim(query: Query) -> TableClaim | NoClaim:
     kind, _, name = query.table.partition(":")
     if kind == "delta":
         rows = query.spark.sql(f"DESCRIBE HISTORY {sql_name(query)}").collect()
-        found = standing(query.table)
+        claim = standing(query.table)
     else:
         query.spark.catalog.refreshTable(name)
         refs = query.spark.table(f"{name}.refs").selectExpr("name AS ref", "snapshot_id")
         snapshots = query.spark.table(f"{name}.snapshots")
         rows = snapshots.join(refs, "snapshot_id", "left").collect()
-        found = read_iceberg_history(query.open_table(name)).claim()
-    assert history_of([row.asDict() for row in rows]).claim() == found
-    return found
+        claim = read_iceberg_history(query.open_table(name)).claim()
+    assert history_of([row.asDict() for row in rows]).claim() == claim
+    return claim
 
 
 def complete_to(query: Query) -> int | None:
     """Return the complete time of the table, in Unix ms."""
-    found = read_claim(query)
-    return found.complete_to if isinstance(found, TableClaim) else None
+    claim = read_claim(query)
+    return claim.complete_to if isinstance(claim, TableClaim) else None
 
 
 def numbers(query: Query) -> list[int]:
@@ -150,11 +150,11 @@ def test_compaction_keeps_the_claim(query: Query) -> None:
             f"CALL lake.system.rewrite_data_files(table => '{sql_name(query)}', "
             "options => map('rewrite-all', 'true'))"
         )
-    compacted = complete_to(query)
+    compacted_time = complete_to(query)
     query.give(30)
     query.run()
 
-    assert (compacted, complete_to(query)) == (10 * SECOND, 20 * SECOND)
+    assert (compacted_time, complete_to(query)) == (10 * SECOND, 20 * SECOND)
 
 
 def test_roll_back_ends_the_claim_of_a_running_query(query: Query) -> None:
@@ -263,7 +263,7 @@ def test_several_names_need_to_be_expected(query: Query) -> None:
     other.give(5)
     other.give(7)
     other.run()
-    unexpected = read_claim(query)
+    claim = read_claim(query)
     query.spark.sql(
         f"ALTER TABLE {sql_name(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
     )
@@ -274,7 +274,7 @@ def test_several_names_need_to_be_expected(query: Query) -> None:
         else read_iceberg_history(query.open_table(name)).claim()
     )
 
-    assert isinstance(unexpected, NoClaim)
-    assert "noted-time.expects" in unexpected.why
+    assert isinstance(claim, NoClaim)
+    assert "noted-time.expects" in claim.why
     assert isinstance(expected, TableClaim)
     assert expected.complete_to == 5 * SECOND

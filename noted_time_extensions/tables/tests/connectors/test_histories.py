@@ -149,9 +149,11 @@ class IcebergWorld(World):
         """Expire the oldest snapshots."""
         before = self.state.kept_from
         super().expire()
-        old = [int(self.places[c.id]) for c in self.state.commits[before : self.state.kept_from]]
-        if old:
-            self.table.maintenance.expire_snapshots().by_ids(old).commit()
+        old_snapshots = [
+            int(self.places[c.id]) for c in self.state.commits[before : self.state.kept_from]
+        ]
+        if old_snapshots:
+            self.table.maintenance.expire_snapshots().by_ids(old_snapshots).commit()
 
 
 class DeltaTable(Table, DeltaWorld):
@@ -190,8 +192,8 @@ def open_world(request: pytest.FixtureRequest, tmp_path: Path) -> OpenWorld:
 
     def build(name: str, kind: type[World], seed: int, *queries: str) -> World:
         chance, is_numbered = Random(seed), request.param == "delta"
-        named = [Query(each, chance) for each in queries]
-        world = KINDS[request.param][kind](chance, is_numbered=is_numbered, queries=named)
+        named_queries = [Query(query, chance) for query in queries]
+        world = KINDS[request.param][kind](chance, is_numbered=is_numbered, queries=named_queries)
         world.open_in(place, name)
         return world
 
@@ -200,16 +202,16 @@ def open_world(request: pytest.FixtureRequest, tmp_path: Path) -> OpenWorld:
 
 def find_false_claims(world: World) -> list[str]:
     """Play a history, and return the claims that are not true."""
-    found = []
+    false_claims = []
     for _ in range(STEPS):
         world.act(is_benign=False)
         statuses = world.history().statuses()
         for query in world.queries:
-            each = statuses.get(query.name, ClaimStatus())
-            holder = each.claim.query if each.claim is not None else ""
-            if each.complete_to is not None and world.lacks(query, holder, each.complete_to):
-                found.append(f"{query.name}: {each}")
-    return found
+            status = statuses.get(query.name, ClaimStatus())
+            holder = status.claim.query if status.claim is not None else ""
+            if status.complete_to is not None and world.lacks(query, holder, status.complete_to):
+                false_claims.append(f"{query.name}: {status}")
+    return false_claims
 
 
 def test_no_claim_of_a_real_table_is_too_high(open_world: OpenWorld) -> None:
@@ -282,7 +284,7 @@ def test_table_changed_meanwhile_is_refused(
     orders.claim(TEN, 0)
     days.claim(TEN, 0)
     days.overwrite()
-    (pinned,) = pin(orders.url)
+    (pin_of_orders,) = pin(orders.url)
 
     def change_first(_: int) -> str:
         days.overwrite()
@@ -293,7 +295,7 @@ def test_table_changed_meanwhile_is_refused(
     with pytest.raises(Conflict, match="was changed while the claim was committed"):
         accept(days.url, "looked: Ada", at=1)
     with pytest.raises(Conflict, match="was changed while the claim was committed"):
-        inherit(days.url, [pinned], name="days", time_of="id")
+        inherit(days.url, [pin_of_orders], name="days", time_of="id")
 
 
 def find_false_inherited_claims(seed: int, open_world: OpenWorld) -> list[str]:
@@ -304,8 +306,8 @@ def find_false_inherited_claims(seed: int, open_world: OpenWorld) -> list[str]:
     pipeline.begin()
     for _ in range(STEPS):
         pipeline.act()
-        if found := pipeline.find_false_claims():
-            return found
+        if false_claims := pipeline.find_false_claims():
+            return false_claims
     return []
 
 

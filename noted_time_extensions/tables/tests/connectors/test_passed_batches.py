@@ -65,15 +65,15 @@ class Rows(OpenTable):
 
     def add(self, rows: Collection[Row], metadata: str) -> None:
         number, claims = len(self.commits), parse_claims(json.loads(metadata))
-        if all(claims != each.claims for each in self.commits):  # Delta knows the transaction
+        if all(claims != commit.claims for commit in self.commits):  # Delta knows the transaction
             parent = number - 1 if number else None
             self.commits.append(Commit(number, parent, "append", claims=claims))
             self.rows |= {*rows}
 
     @property
     def complete_to(self) -> int | None:
-        found = self.history().claim()
-        return None if isinstance(found, NoClaim) else found.complete_to
+        claim = self.history().claim()
+        return None if isinstance(claim, NoClaim) else claim.complete_to
 
 
 def start_driver(checkpoint: str, table: Rows, url: str = TABLE) -> TableClaims:
@@ -105,14 +105,14 @@ def withdraw_empty(claim: BatchClaim, table: Rows, rows: Sequence[Row]) -> None:
 
 
 def merge(claim: BatchClaim, table: Rows, rows: Sequence[Row], *, fails: bool = False) -> None:
-    known: dict[str, str] = {}
-    conf = SimpleNamespace(get=known.get, set=known.__setitem__, unset=known.__delitem__)
+    settings: dict[str, str] = {}
+    conf = SimpleNamespace(get=settings.get, set=settings.__setitem__, unset=settings.__delitem__)
     session: Any = SimpleNamespace(conf=conf)
     with suppress(ValueError), claim.writing(TABLE, session):
         if fails:
             raise ValueError
         if not table.rows.issuperset(rows):
-            table.append(rows, {"userMetadata": known[claiming.USER_METADATA]})
+            table.append(rows, {"userMetadata": settings[claiming.USER_METADATA]})
     claim.commit(TABLE)
 
 
@@ -153,8 +153,10 @@ def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> 
                 act(claims.of(batch), table, rows)
             is_careful &= act in CAREFUL and (fault is None or fault[1] is Killed)
             complete_to = table.complete_to
-            below = {row for row in truth if complete_to is not None and 10 * row[0] <= complete_to}
-            assert below <= table.rows, batches
+            true_rows = {
+                row for row in truth if complete_to is not None and 10 * row[0] <= complete_to
+            }
+            assert true_rows <= table.rows, batches
             if is_careful and batch and (has_rows or act is not withdraw_empty):
                 assert complete_to == 10 * batch
 
@@ -165,13 +167,13 @@ def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> 
 )
 def test_programs_of_the_page_keep_the_claim(tmp_path: Path, function: str, url: str) -> None:
     """The program withdraws a batch without rows. A skipped batch ends the claim."""
-    table, found = Rows(), []
+    table, times = Rows(), []
     claims = start_driver(str(tmp_path), table, url)
     save = Session("docs/guides/tables.md", {}, claims=claims).run("def save_to_iceberg")[function]
 
     def commit(**options: str) -> MagicMock:
-        known = {key.removeprefix("snapshot-property."): text for key, text in options.items()}
-        table.add((), options.get("userMetadata") or json.dumps(known))
+        properties = {key.removeprefix("snapshot-property."): text for key, text in options.items()}
+        table.add((), options.get("userMetadata") or json.dumps(properties))
         return MagicMock()
 
     for batch, is_empty in enumerate([False, True, False, None, False]):
@@ -180,6 +182,6 @@ def test_programs_of_the_page_keep_the_claim(tmp_path: Path, function: str, url:
         rows.write.format().mode().options = rows.writeTo().options = commit
         if is_empty is not None:
             save(rows, batch)
-        found.append(table.complete_to)
+        times.append(table.complete_to)
 
-    assert found == [None, None, 20, 20, None]
+    assert times == [None, None, 20, 20, None]

@@ -52,17 +52,19 @@ def run_query_of_page(example: str, path: str) -> list[dict[str, object]]:
 def test_duckdb_lists_the_claims_of_delta(tmp_path: Path) -> None:
     """The query reads the table's log, which is JSON."""
     last: list[RememberedBatch] = []
-    for each in (10, 20):
+    for time in (10, 20):
         history = open_history(f"delta:{tmp_path}") if last else TableHistory(())
-        claim = json.dumps(record_claim(history, each, last))
-        given = deltalake.CommitProperties(custom_metadata={"userMetadata": claim})
-        deltalake.write_deltalake(tmp_path, ROWS, mode="append", commit_properties=given)
+        claim = json.dumps(record_claim(history, time, last))
+        commit_properties = deltalake.CommitProperties(custom_metadata={"userMetadata": claim})
+        deltalake.write_deltalake(
+            tmp_path, ROWS, mode="append", commit_properties=commit_properties
+        )
 
-    found = complete_to(run_query_of_page("/data/flights/_delta_log", f"{tmp_path}/_delta_log"))
+    status = complete_to(run_query_of_page("/data/flights/_delta_log", f"{tmp_path}/_delta_log"))
 
-    assert found == complete_to(f"delta:{tmp_path}")
-    assert found is not None
-    assert (found.complete_to, found.version_at(10)) == (20, 0)
+    assert status == complete_to(f"delta:{tmp_path}")
+    assert status is not None
+    assert (status.complete_to, status.version_at(10)) == (20, 0)
 
 
 @pytest.mark.acceptance
@@ -74,17 +76,17 @@ def test_duckdb_lists_the_claims_of_iceberg(tmp_path: Path) -> None:
     catalog.create_namespace("db")
     table = catalog.create_table("db.flights", schema=ROWS.schema)
     last: list[RememberedBatch] = []
-    for each in (10, 20):
-        claim = record_claim(read_iceberg_history(table), each, last)
+    for time in (10, 20):
+        claim = record_claim(read_iceberg_history(table), time, last)
         table.append(ROWS, snapshot_properties=claim)
     first = table.snapshots()[0].snapshot_id
 
     def read_claim() -> int | None:
         file = table.metadata_location.removeprefix("file://")
-        found = complete_to(
+        status = complete_to(
             run_query_of_page("/lake/db/flights/metadata/00017-….metadata.json", file)
         )
-        return None if found is None else found.complete_to
+        return None if status is None else status.complete_to
 
     before = read_claim()
     table.manage_snapshots().rollback_to_snapshot(first).commit()

@@ -102,20 +102,20 @@ def die_once_opened(pipe: Path) -> None:
         die()
 
 
-def write_and_die(given: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
+def write_and_die(program_input: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch, and dies at the chosen place."""
-    write, batches = NotedTable(given["table"], claims), 0
+    write, batches = NotedTable(program_input["table"], claims), 0
 
     def write_or_die(rows: DataFrame, batch_id: int) -> None:
         nonlocal batches
         batches += 1
-        dies = given["dies"] if batches >= given["at"] else ""
+        dies = program_input["dies"] if batches >= program_input["at"] else ""
         if dies == "chance":
-            Timer(given["after_s"], die).start()
+            Timer(program_input["after_s"], die).start()
         elif dies == "data":
-            table = claims.tables.get(given["table"]) or open_table(given["table"])
+            table = claims.tables.get(program_input["table"]) or open_table(program_input["table"])
             if not isinstance(table, Trapped):
-                claims.tables[given["table"]] = Trapped(table, Path(given["log"]))
+                claims.tables[program_input["table"]] = Trapped(table, Path(program_input["log"]))
         write(rows, batch_id)
         if dies == "commit":
             die()
@@ -123,30 +123,42 @@ def write_and_die(given: Given, claims: TableClaims) -> Callable[[DataFrame, int
     return write_or_die
 
 
-def events(spark: SparkSession, given: Given) -> DataFrame:
+def events(spark: SparkSession, program_input: Given) -> DataFrame:
     """Return the rows of a noted log, or of a directory under Spark's own watermark."""
-    if "url" in given:
+    if "url" in program_input:
         from noted_time_extensions.files import Batches, read_noted_log
         from spark_integration import Noted, WatermarkPolicy
 
-        noted, batches = Noted(given["url"], given["stream"]), Batches(given["rows"])
+        noted_stream, batches = (
+            Noted(program_input["url"], program_input["stream"]),
+            Batches(program_input["rows"]),
+        )
         policy = WatermarkPolicy(strict=False, batch_after_mark=True)
         return retry_start(
             lambda: read_noted_log(
-                spark, given["root"], noted, batches, event_time="time", policy=policy
+                spark,
+                program_input["root"],
+                noted_stream,
+                batches,
+                event_time="time",
+                policy=policy,
             )
         )
     files = spark.readStream.schema("time TIMESTAMP, name STRING").option("maxFilesPerTrigger", 1)
-    return files.parquet(given["root"]).withWatermark("time", given["delay"])
+    return files.parquet(program_input["root"]).withWatermark("time", program_input["delay"])
 
 
-def main(given: Given) -> None:
+def main(program_input: Given) -> None:
     """Write all that there is."""
-    spark = start_spark(given["settings"])
-    static = 0 if "url" in given else 1
-    claims = TableClaims(given["checkpoint"], "rows", "time", static_sources=static)
-    writer = events(spark, given).writeStream.foreachBatch(write_and_die(given, claims))
-    writer = writer.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
+    spark = start_spark(program_input["settings"])
+    static = 0 if "url" in program_input else 1
+    claims = TableClaims(program_input["checkpoint"], "rows", "time", static_sources=static)
+    writer = events(spark, program_input).writeStream.foreachBatch(
+        write_and_die(program_input, claims)
+    )
+    writer = writer.option("checkpointLocation", program_input["checkpoint"]).trigger(
+        availableNow=True
+    )
     wait_for_end(start_query(writer.start))
     spark.stop()
 

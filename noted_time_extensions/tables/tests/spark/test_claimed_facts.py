@@ -36,9 +36,9 @@ from tools.trials.served import Served
 DOMAINS = ["default", "ship", "ingestion"]
 
 
-def plan_log(stream: NotedStream, *options: Option, **asked: str) -> tuple[Json, ...]:
+def plan_log(stream: NotedStream, *options: Option, **fields: str) -> tuple[Json, ...]:
     """Return the offsets of the first batch of a query on the file log."""
-    reader = open_reader(build_query(stream, *options, **asked))
+    reader = open_reader(build_query(stream, *options, **fields))
     try:
         return (reader.latestOffset(reader.initialOffset(), ReadAllAvailable()),)
     finally:
@@ -50,8 +50,8 @@ def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tupl
     name, place = stream.name, str(stream.root)
     query = MarksQuery({name: KafkaTopic(name)}, stream.server.url, place, domain, lag_ms=lag_ms)
     with closing(create_planner(query, None, {})) as planner:
-        planned = planner.plan(planner.beginning, ReadAllAvailable()).to_json()
-    return planned, {name: {"0": 0}}
+        planned_offset = planner.plan(planner.beginning, ReadAllAvailable()).to_json()
+    return planned_offset, {name: {"0": 0}}
 
 
 def test_offsets_of_all_sources_have_domain_lag_and_first_mark(
@@ -62,23 +62,31 @@ def test_offsets_of_all_sources_have_domain_lag_and_first_mark(
     The lag is subtracted from the first mark.
     """
     stream = NotedStream(tmp_path, "flights", controller, *DOMAINS).begin_log()
-    shipped = NotedStream(tmp_path, "shipped", controller, "ship").begin_log()
+    shipped_log = NotedStream(tmp_path, "shipped", controller, "ship").begin_log()
     for time, domain in enumerate(DOMAINS, start=10):
         controller.note("flights", time, {"0": 1}, domain=domain)
     offsets = [
         plan_log(stream, domain="ship"),
         plan_log(stream),
-        plan_log(shipped),
+        plan_log(shipped_log),
         plan_log(stream, Ingestion(5), domain="ingestion"),
         plan_topic(stream, "ship"),
-        plan_topic(shipped, None),
+        plan_topic(shipped_log, None),
         plan_topic(stream, "ingestion", 5),
     ]
 
-    read = [describe_read(PlannedBatch("q", 0, 1, "min", each)) for each in offsets]
-    found = [(each["domain"], each["lag_ms"], each["first_lower"]) for each in read]
-    ship, unmarked, ingestion = ("ship", 0, 11), ("ship", 0, None), ("ingestion", 5, 7)
-    assert found == [ship, ("default", 0, 10), unmarked, ingestion, ship, unmarked, ingestion]
+    sources = [describe_read(PlannedBatch("q", 0, 1, "min", offset)) for offset in offsets]
+    facts = [(source["domain"], source["lag_ms"], source["first_lower"]) for source in sources]
+    ship, unmarked_facts, ingestion = ("ship", 0, 11), ("ship", 0, None), ("ingestion", 5, 7)
+    assert facts == [
+        ship,
+        ("default", 0, 10),
+        unmarked_facts,
+        ingestion,
+        ship,
+        unmarked_facts,
+        ingestion,
+    ]
 
 
 def plan_read(source: str, stream: NotedStream, domain: str) -> tuple[Json, ...]:
@@ -111,9 +119,9 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
         stream = NotedStream(Path(place, "log"), "flights", shared_controller, *DOMAINS[:2])
         stream.begin_log()
         initial = [{"writer": w, "domain": d, "time": TEN} for w in WRITERS for d in DOMAINS[:2]]
-        later = [{"writer": w, "domain": d, "time": time} for time, (w, d) in times]
+        later_notes = [{"writer": w, "domain": d, "time": time} for time, (w, d) in times]
         shared_controller.call("PUT", "/flights", {"expected_writers": expected})
-        shared_controller.post("flights", *initial, *later)
+        shared_controller.post("flights", *initial, *later_notes)
         if removed:
             shared_controller.ask("DELETE", f"/streams/flights/writers/{removed}")
         lower = shared_controller.lower("flights", domain)
@@ -124,14 +132,16 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
         orders = Orders(Path(place))
         orders.record(TableClaims(place, "orders", "time").of(1).claim)
         ways = ["", "all", "known", *WRITERS]
-        asked = [(time, way) for time in (TEN - 1, lower) for way in ways]
-        found = [ask(run, "wait", orders.url, time, require=way).status for time, way in asked]
+        questions = [(time, way) for time in (TEN - 1, lower) for way in ways]
+        statuses = [
+            ask(run, "wait", orders.url, time, require=way).status for time, way in questions
+        ]
         truth = [
             ask(run, "wait", "flights", time, require=way, domain=domain).status
-            for time, way in asked
+            for time, way in questions
         ]
 
-    assert found == truth
+    assert statuses == truth
 
 
 NOTED, KAFKA = {"flights.noted": {"0": 2}}, {"flights": {"0": 5, "1": 5}}
@@ -143,15 +153,15 @@ HOUR_MS = 3_600_000
 def test_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) -> None:
     """The first listing shows it, or the first file of a later segment."""
     flights.begin_log().append(0, (1000, "a"))
-    whole = find_whole_from(plan_log(flights), {})
-    ranged = find_whole_from(plan_log(flights, ReadRange(start_at=500)), {})
+    whole_from = find_whole_from(plan_log(flights), {})
+    ranged_from = find_whole_from(plan_log(flights, ReadRange(start_at=500)), {})
     flights.position[1] = 100
     flights.append(1, (2000, "b"))
     flights.note(2001)
-    later = find_whole_from(plan_log(flights), {})
+    later_from = find_whole_from(plan_log(flights), {})
 
-    assert (whole, ranged.time, later.time) == (WHOLE_LOG, 500, None)
-    assert not later.is_pending
+    assert (whole_from, ranged_from.time, later_from.time) == (WHOLE_LOG, 500, None)
+    assert not later_from.is_pending
 
 
 @pytest.mark.parametrize(
@@ -230,10 +240,10 @@ def test_claim_of_windows_begins_a_window_later(
         write_state(tmp_path)
     for batch in (0, 1):
         plan_whole(tmp_path, batch, {"time": TEN})
-    whole = TableClaims(str(tmp_path), "flights", time_of, **options).of(1).claim.from_time
+    from_time = TableClaims(str(tmp_path), "flights", time_of, **options).of(1).claim.from_time
     plan_whole(tmp_path, 2, {"time": MIN_INT64})
 
-    assert whole == since
+    assert from_time == since
     assert TableClaims(str(tmp_path), "flights", time_of).of(2).claim.from_time == MIN_INT64
 
 
@@ -272,17 +282,17 @@ def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: P
     write_state(tmp_path)
     url = f"delta:{tmp_path / 'table'}"
     table = NotedTable(url, TableClaims(str(tmp_path), "flights", "window.end"), claim_every="0s")
-    found = []
+    from_times = []
     for batch, sizes in enumerate([[1], [2, 1], [], [1]]):
         plan_whole(tmp_path, batch, {"time": TEN}, watermark=batch and TEN + batch)
         rows = spark.createDataFrame([(TEN / 1000 + 1, size) for size in sizes], "at double, h int")
         start = F.timestamp_seconds("at")
         end = F.timestamp_seconds(F.col("at") + 3600 * F.col("h"))
         table(rows.select(F.struct(start.alias("start"), end.alias("end")).alias("window")), batch)
-        claimed = standing(url)
-        found.append(claimed.from_time if isinstance(claimed, TableClaim) else claimed)
+        claim = standing(url)
+        from_times.append(claim.from_time if isinstance(claim, TableClaim) else claim)
 
-    assert found[1:] == [TEN + 2 * HOUR_MS] * 3
+    assert from_times[1:] == [TEN + 2 * HOUR_MS] * 3
 
 
 @pytest.mark.spark
@@ -309,5 +319,5 @@ def test_only_the_type_shows_the_end_of_a_window(
 def plan_whole(checkpoint: Path, batch: int, whole: object, watermark: int = TEN) -> None:
     """Plan a batch of a file log whose offset has a `whole` fact."""
     about = {"batchWatermarkMs": watermark, "conf": {}}
-    read = READ if whole is None else {**READ, "facts": {"whole": whole}}
-    plan(checkpoint, batch, {"noted_streams": {"flights": read}, "root": "/log"}, metadata=about)
+    source = READ if whole is None else {**READ, "facts": {"whole": whole}}
+    plan(checkpoint, batch, {"noted_streams": {"flights": source}, "root": "/log"}, metadata=about)

@@ -25,16 +25,16 @@ def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -
 
     pending = run()
     clock.note_all(8)
-    known = run()
+    first_claim = run()
     clock.broker.truncate(clock.name, {0: 16})
     clock.write(8)
     clock.note_all(9)
-    later = run()
+    later_claim = run()
 
-    assert isinstance(known, TableClaim)
-    assert isinstance(later, TableClaim)
+    assert isinstance(first_claim, TableClaim)
+    assert isinstance(later_claim, TableClaim)
     assert pending == NoClaim(f"clock: {START_UNKNOWN}")
-    assert [(each.complete_to, each.from_time) for each in (known, later)] == [
+    assert [(claim.complete_to, claim.from_time) for claim in (first_claim, later_claim)] == [
         (START_MS + 8000, START_MS + 7401),
         (START_MS + 9000, START_MS + 7401),
     ]

@@ -71,9 +71,9 @@ def test_claim_has_stream_domain_and_cut_of_its_query(
     offsets: tuple[object, ...], found: tuple[str, str | None, int | None]
 ) -> None:
     """The domains are known if all offsets name them, and the cut if there is one source."""
-    read = describe_read(PlannedBatch("q", 7, 50, "min", offsets))
+    source = describe_read(PlannedBatch("q", 7, 50, "min", offsets))
 
-    assert (read["stream"], read["domain"], read["cut"].get("0")) == found
+    assert (source["stream"], source["domain"], source["cut"].get("0")) == found
 
 
 @pytest.mark.parametrize(("firsts", "found"), [((5, 8), 8), ((5, None), None)])
@@ -81,8 +81,8 @@ def test_first_mark_of_a_claim_is_known_if_each_is(
     firsts: tuple[int | None, ...], found: int | None
 ) -> None:
     logs = tuple(
-        {"noted_streams": {"flights": {"facts": {"first_lower": each}}}, "root": "/log"}
-        for each in firsts
+        {"noted_streams": {"flights": {"facts": {"first_lower": first_lower}}}, "root": "/log"}
+        for first_lower in firsts
     )
 
     assert describe_read(PlannedBatch("q", 7, 50, "min", logs))["first_lower"] == found
@@ -109,9 +109,9 @@ def test_claim_names_missing_writers_of_each_source(
     served.create("shipped", domains=domains, max_time_ahead_ms=7)
     claim = claim_after_removal(served, tmp_path, offsets)
 
-    vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
+    vouched_counts = {"count": 1, "expected": 0, "expected_vouching": 0}
     about = claim.domain, claim.missing_writers, claim.vouched, claim.max_time_ahead_ms
-    assert about == ("ship", ("lima",), vouched, 7)
+    assert about == ("ship", ("lima",), vouched_counts, 7)
     served.ask("POST", "/streams/shipped/seal", {})
     claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
     assert claims.of(1).claim.max_time_ahead_ms is None
@@ -163,7 +163,7 @@ def test_skipped_failed_batch_ends_the_claim(
     table(rows, 0)
     table(rows.limit(0), 1)
     table(rows, 2)
-    kept = standing(url)
+    kept_claim = standing(url)
     with suppress(Rejected):
         table(rows.drop("time"), 3)
     table = NotedTable(url, claims, claim_every="1h") if restarts else table
@@ -171,14 +171,14 @@ def test_skipped_failed_batch_ends_the_claim(
     after = standing(url)
     accept(url, "looked: Ada", at=deltalake.DeltaTable(tmp_path / "table").version())
     table(rows, 5)
-    again = complete_to(url)
+    second_status = complete_to(url)
 
-    assert not isinstance(kept, NoClaim), kept
-    assert kept.complete_to == 21
+    assert not isinstance(kept_claim, NoClaim), kept_claim
+    assert kept_claim.complete_to == 21
     assert isinstance(after, NoClaim), after
     assert "batch 3 is not in the table" in after.why
-    assert again is not None
-    assert again.complete_to == 51
+    assert second_status is not None
+    assert second_status.complete_to == 51
 
 
 class Table:
@@ -216,9 +216,9 @@ class Table:
 
     def last(self) -> Claim:
         """Return the last record of the query."""
-        found = standing(self.url)
-        assert not isinstance(found, NoClaim), found
-        return found.claims["flights"]
+        claim = standing(self.url)
+        assert not isinstance(claim, NoClaim), claim
+        return claim.claims["flights"]
 
 
 @pytest.fixture
@@ -303,13 +303,13 @@ def test_batches_without_rows_are_committed_by_claim_every(
 ) -> None:
     """The next commit has their claim."""
     table.output._take = NotedTable(table.url, table.claims(), claim_every=claim_every)  # type: ignore[assignment, method-assign]
-    found = []
+    versions_found = []
     for time in (3001, 4001, 5001):
         table.output.catch_up(table.read(table.flights))
-        found.append(table.open().version())
+        versions_found.append(table.open().version())
         table.flights.note(time)
 
-    assert found == versions
+    assert versions_found == versions
 
 
 def test_rows_without_the_column_of_the_claim_are_refused(

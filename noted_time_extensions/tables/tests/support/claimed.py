@@ -48,7 +48,7 @@ class Orders:
 
         `keeps` says whether its query keeps late rows.
         """
-        named = missing if asked else None
+        named_writers = missing if asked else None
         vouching = 2 - len(missing)
         counts = {"count": vouching, "expected": expected}
         counts["expected_vouching"] = min(vouching, expected)
@@ -56,7 +56,10 @@ class Orders:
         claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
         claim = replace(claim, is_from_time_stated=stated, first_lower=first)
         claim = replace(
-            claim, missing_writers=named, from_time=from_time, vouched=counts if asked else {}
+            claim,
+            missing_writers=named_writers,
+            from_time=from_time,
+            vouched=counts if asked else {},
         )
         claim = replace(claim, max_time_ahead_ms=AHEAD_MS, keeps_late_rows=keeps)
         exists = DeltaTable.is_deltatable(self.path)

@@ -46,8 +46,8 @@ POINTS = ("commit", "data", "chance")
 
 def make_rows(step: int) -> list[TableRow]:
     """Return the rows of a step: (Unix ms, unique name)."""
-    begun, chance = BEGUN_MS + step * STEP_MS, Random(step)
-    return [(begun + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
+    begun_ms, chance = BEGUN_MS + step * STEP_MS, Random(step)
+    return [(begun_ms + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
 
 
 class Delta:
@@ -58,10 +58,10 @@ class Delta:
         self.url = f"delta:{directory}"
 
     def versions(self) -> list[Commit]:
-        found = range(deltalake.DeltaTable(str(self.data)).version() + 1)
+        version_range = range(deltalake.DeltaTable(str(self.data)).version() + 1)
         return [
-            Commit(read_claimed_time(open_history(self.url, each)), self._rows(each))
-            for each in found
+            Commit(read_claimed_time(open_history(self.url, version)), self._rows(version))
+            for version in version_range
         ]
 
     def files(self) -> set[str]:
@@ -86,13 +86,13 @@ class Iceberg:
         self.data, self.log, self._directory = directory / "data", directory / "metadata", directory
 
     def versions(self) -> list[Commit]:
-        table, found = self._open(), []
+        table, commits = self._open(), []
         for snapshot in table.snapshots():
             rows = read_rows(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
-            found.append(
+            commits.append(
                 Commit(read_claimed_time(read_iceberg_history(table, snapshot.snapshot_id)), rows)
             )
-        return found
+        return commits
 
     def files(self) -> set[str]:
         if not self.log.exists():
@@ -112,9 +112,9 @@ def read_claimed_time(history: TableHistory) -> int | None:
     return claim.complete_to if isinstance(claim, TableClaim) else None
 
 
-def read_rows(found: pa.Table) -> list[TableRow]:
-    times = found["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-    return list(zip(times.to_pylist(), found["name"].to_pylist(), strict=True))
+def read_rows(table: pa.Table) -> list[TableRow]:
+    times = table["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    return list(zip(times.to_pylist(), table["name"].to_pylist(), strict=True))
 
 
 class Log:
@@ -162,38 +162,38 @@ class Trial:
     def kill(self, point: str, chance: Random) -> None:
         """Kill a driver at a point."""
         strays = self._find_strays()
-        given = {
+        program_input = {
             "dies": point,
             "at": chance.randint(1, STEPS),
             "after_s": chance.uniform(0, CHANCE_S),
         }
-        while (status := self._run(given)) == 0 and point == "chance":
+        while (status := self._run(program_input)) == 0 and point == "chance":
             pass  # the driver had finished before the kill
         assert status == -signal.SIGKILL
         self.killed[point] += 1
         if point == "data":
             assert self._find_strays() > strays
         if point == "commit":
-            ended = list_batches(self.directory / "checkpoint" / "commits")
-            assert self._find_committed_batch() not in ended
+            finished_batches = list_batches(self.directory / "checkpoint" / "commits")
+            assert self._find_committed_batch() not in finished_batches
 
     def finish(self) -> list[Broken]:
         """Let a driver write the rest, and return the laws that the table breaks."""
         assert self._run({"dies": ""}) == 0
         truth = [row for step in range(self.steps) for row in make_rows(step)]
         commits = self.table.versions()
-        names, found = ([name for _, name in rows] for rows in (truth, commits[-1].rows))
-        return judge(commits=commits, true_rows=truth, expected=names, output=found)
+        names, names_found = ([name for _, name in rows] for rows in (truth, commits[-1].rows))
+        return judge(commits=commits, true_rows=truth, expected=names, output=names_found)
 
-    def _run(self, given: dict[str, Any]) -> int:
+    def _run(self, program_input: dict[str, Any]) -> int:
         for _ in range(STEPS):
             self.source.write(self.steps)
             self.steps += 1
-        where = {"table": self.table.url, "log": str(self.table.log), "settings": self.settings}
+        places = {"table": self.table.url, "log": str(self.table.log), "settings": self.settings}
         paths = {"checkpoint": str(self.directory / "checkpoint")}
         self._log = self.directory / f"driver-{self.steps}.log"
-        asked = {"at": 0, **self.source.given, **where, **paths, **given}
-        while (status := SparkProgram(PROGRAM, asked, self._log).status()) > 0:
+        whole_input = {"at": 0, **self.source.given, **places, **paths, **program_input}
+        while (status := SparkProgram(PROGRAM, whole_input, self._log).status()) > 0:
             assert UNCONNECTED in self._log.read_text(), self._log.read_text()[-9000:]
         return status
 

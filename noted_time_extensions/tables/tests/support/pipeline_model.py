@@ -63,7 +63,7 @@ class Table(World):
         """Return the rows of a version that leads to the present state."""
         commits = [c for c in self.state.commits if self.number(c.id) == version]
         return frozenset().union(
-            *(rows for c in commits for known, rows in self.rows_of if known is c)
+            *(rows for c in commits for known_commit, rows in self.rows_of if known_commit is c)
         )
 
     def _move(self, act: Callable[[], None]) -> None:
@@ -80,9 +80,9 @@ class Table(World):
         super().roll_back()
         *before, last = self.state.commits
         self.ids += 1
-        again = replace(last, current_since=self.ids)
-        self.rows_of.append((again, self.state.rows))
-        self.state = replace(self.state, commits=(*before, again))
+        repeated_commit = replace(last, current_since=self.ids)
+        self.rows_of.append((repeated_commit, self.state.rows))
+        self.state = replace(self.state, commits=(*before, repeated_commit))
 
     def make_again(self) -> None:
         self._move(super().make_again)
@@ -109,7 +109,7 @@ class Table(World):
         """The time of every row of the queries behind the table."""
         if not self.sources:
             return {(q.name, place): t for q in self.queries for place, t in enumerate(q.times)}
-        return {row: time for each in self.sources for row, time in each.times.items()}
+        return {row: time for source in self.sources for row, time in source.times.items()}
 
     def find_excused(self, record: str) -> Rows:
         """Return the rows that an operator accepted as missing."""
@@ -127,29 +127,29 @@ class JobTable(Table):
     def run_job(self, kind: str, *, is_calm: bool = False) -> None:
         """Pin, read, write and inherit; others change the tables in between."""
         tables = [self, *self.sources]
-        others: Callable[[], object] = int if is_calm else self._let_others_act
-        begun = [(each, each.in_job) for each in tables]
-        for each, was_in_job in begun:
-            each.in_job, each.moves = True, each.moves if was_in_job else 0
-        pins = [self._pin(each) for each in self.sources]
-        others()
+        act_of_others: Callable[[], object] = int if is_calm else self._let_others_act
+        states_before = [(job_table, job_table.in_job) for job_table in tables]
+        for job_table, was_in_job in states_before:
+            job_table.in_job, job_table.moves = True, job_table.moves if was_in_job else 0
+        pins = [self._pin(source) for source in self.sources]
+        act_of_others()
         rows: set[Row] = set()
-        for each in self.sources:
-            rows |= each.state.rows
-            others()
+        for job_table in self.sources:
+            rows |= job_table.state.rows
+            act_of_others()
         self._write(kind, frozenset(rows))
-        at, has_others = self.history().version, not is_calm and self.chance.random() < 0.4
+        version, has_others = self.history().version, not is_calm and self.chance.random() < 0.4
         self.moves = 1  # the number that the job wrote is of one commit
         if has_others:
-            others()
+            act_of_others()
         is_told = has_others or self.chance.random() < 0.5
         for _ in range(self.chance.choice([1, 1, 2])):
             if None not in pins:
                 self._inherit(
-                    [pin for pin in pins if pin], at if is_told else None, is_calm=is_calm
+                    [pin for pin in pins if pin], version if is_told else None, is_calm=is_calm
                 )
-        for each, was_in_job in begun:
-            each.in_job = was_in_job
+        for job_table, was_in_job in states_before:
+            job_table.in_job = was_in_job
 
     def _pin(self, source: Table) -> Pin | None:
         try:
@@ -158,14 +158,14 @@ class JobTable(Table):
             return None
 
     def _let_others_act(self) -> None:
-        for each in [self, *self.sources]:
+        for table in [self, *self.sources]:
             fate = self.chance.random()
             if fate < 0.15:
-                each.bother()
-            elif fate < 0.5 and not each.sources:
-                each.run(each.queries[0])
-            elif fate < 0.3 and isinstance(each, JobTable) and each is not self:
-                each.run_job(self.chance.choice(["full", "merge", "append"]), is_calm=True)
+                table.bother()
+            elif fate < 0.5 and not table.sources:
+                table.run(table.queries[0])
+            elif fate < 0.3 and isinstance(table, JobTable) and table is not self:
+                table.run_job(self.chance.choice(["full", "merge", "append"]), is_calm=True)
 
     def _write(self, kind: str, rows: Rows) -> None:
         if kind == "drop":
@@ -186,13 +186,19 @@ class JobTable(Table):
             newest = max((self.time(row) for row in before if row[0]), default=-1)
             self.commit("append", [row for row in rows if self.time(row) > newest])
 
-    def _inherit(self, pins: Sequence[Pin], at: int | None, *, is_calm: bool) -> None:
+    def _inherit(self, pins: Sequence[Pin], version: int | None, *, is_calm: bool) -> None:
         histories: dict[Pin, TableHistory] = {}
         for pin, source in zip(pins, self.sources, strict=True):
             histories[pin] = source.history()
         try:
             record = rules.build_inheritance(
-                self.name, self.history(), self.name, "id", histories, delay_ms=self.delay, at=at
+                self.name,
+                self.history(),
+                self.name,
+                "id",
+                histories,
+                delay_ms=self.delay,
+                at=version,
             )
         except Rejected:
             return
@@ -206,13 +212,13 @@ class JobTable(Table):
 
     def _remember(self, record: Claim) -> None:
         rows: set[Row] = set()
-        excused: set[Row] = set()
+        excused_rows: set[Row] = set()
         for source in self.sources:
-            for each in record.inherits:
-                if each.table == f"delta:{source.name}":
-                    rows |= source.version_rows(each.version)
-                    excused |= source.find_excused(each.records[0])
-        self.evidence[record.id] = frozenset(rows), frozenset(excused)
+            for inherited_claim in record.inherits:
+                if inherited_claim.table == f"delta:{source.name}":
+                    rows |= source.version_rows(inherited_claim.version)
+                    excused_rows |= source.find_excused(inherited_claim.records[0])
+        self.evidence[record.id] = frozenset(rows), frozenset(excused_rows)
 
     def accept_as_is(self) -> None:
         """Let an operator accept the table; the rows that it lacks are excused."""
@@ -221,19 +227,19 @@ class JobTable(Table):
             records = build_acceptance(history, "looked", at=history.version or 0)
         except Rejected:
             return
-        for each in records:
-            record = replace(each, id=self.new_id())
+        for record_given in records:
+            record = replace(record_given, id=self.new_id())
             self.evidence[record.id] = frozenset(), frozenset(self.times.keys() - self.state.rows)
             self.commit("append", (), record)
 
     def find_lacking(self) -> Sequence[Row]:
         """Return the rows below its claimed time that the table lacks."""
-        found = self.history().statuses().get(self.name, ClaimStatus())
-        if found.complete_to is None or found.claim is None:
+        status = self.history().statuses().get(self.name, ClaimStatus())
+        if status.complete_to is None or status.claim is None:
             return []
-        named, excused = self.evidence[found.claim.id]
-        wanted = (named | (self.times.keys() - excused)) - self.state.rows
-        return [row for row in sorted(wanted) if self.time(row) < found.complete_to]
+        named_rows, excused_rows = self.evidence[status.claim.id]
+        wanted_rows = (named_rows | (self.times.keys() - excused_rows)) - self.state.rows
+        return [row for row in sorted(wanted_rows) if self.time(row) < status.complete_to]
 
 
 class Pipeline:
@@ -249,9 +255,9 @@ class Pipeline:
         for table, sources in ((first, ()), (second, ()), (silver, (first,))):
             table.follow(*sources)
         gold.follow(silver, second)
-        self.hops = [each for each in self.tables if isinstance(each, JobTable)]
-        for each in self.hops:
-            each.delay = chance.choice([0, 0, 7])
+        self.hops = [table for table in self.tables if isinstance(table, JobTable)]
+        for hop in self.hops:
+            hop.delay = chance.choice([0, 0, 7])
 
     def begin(self) -> None:
         """Give each query a few batches, and let each job run."""
@@ -280,7 +286,7 @@ class Pipeline:
 
     def find_false_claims(self) -> list[str]:
         """Return which tables lack rows that they claim."""
-        return [f"{each.name}: {rows}" for each in self.hops if (rows := each.find_lacking())]
+        return [f"{hop.name}: {rows}" for hop in self.hops if (rows := hop.find_lacking())]
 
 
 def build_model(chance: Random, *, is_numbered: bool) -> Callable[[str, type[Table]], Table]:

@@ -42,7 +42,7 @@ class State(Struct, frozen=True):
 
     @property
     def kept(self) -> list[Commit]:
-        return [each for each in self.commits[self.kept_from :] if each.id not in self.hidden]
+        return [commit for commit in self.commits[self.kept_from :] if commit.id not in self.hidden]
 
 
 class Batch(Struct, frozen=True):
@@ -97,12 +97,12 @@ class Query:
 
     def plan(self) -> Batch:
         """Return the batch that runs: the last planned one, if not finished."""
-        known = self.checkpoint
-        if len(known.planned) == known.finished:
-            begin = known.planned[-1].end if known.planned else 0
+        checkpoint = self.checkpoint
+        if len(checkpoint.planned) == checkpoint.finished:
+            begin = checkpoint.planned[-1].end if checkpoint.planned else 0
             end = min(begin + self.chance.randrange(3), LENGTH)
-            batch = Batch(begin, end, self.lower(end) if known.planned else None)
-            self.checkpoint = replace(known, planned=(*known.planned, batch))
+            batch = Batch(begin, end, self.lower(end) if checkpoint.planned else None)
+            self.checkpoint = replace(checkpoint, planned=(*checkpoint.planned, batch))
         return self.checkpoint.planned[-1]
 
     def claim(self, batch: Batch, id: str) -> Claim:  # noqa: A002 - as the claim's
@@ -142,12 +142,12 @@ class World:
         before, self.ids = self.state, self.ids + 1
         parent = before.commits[-1].id if before.commits else None
         number = len(before.commits) if self.is_numbered else 1000 + self.ids
-        made = Commit(number, parent, change, change, {each.name: each for each in claims})
-        found = frozenset(rows) if change == "other" else before.rows | frozenset(rows)
+        new_commit = Commit(number, parent, change, change, {claim.name: claim for claim in claims})
+        rows_found = frozenset(rows) if change == "other" else before.rows | frozenset(rows)
         table = before.table if before.commits else f"t{self.ids}"
-        commits = (*before.commits, made)
-        self.state = replace(before, table=table, commits=commits, rows=found)
-        self.rows_at[number] = found
+        commits = (*before.commits, new_commit)
+        self.state = replace(before, table=table, commits=commits, rows=rows_found)
+        self.rows_at[number] = rows_found
 
     def new_id(self) -> str:
         self.ids += 1
@@ -193,9 +193,9 @@ class World:
     def look(self, query: Query, claim: Claim) -> bool:
         """Read the table, remember the record, and return whether it is there."""
         history, memory = self.history(), query.checkpoint.memory
-        found = rules.find_committed_part(history, claim, memory)
-        if found is not None:
-            query.checkpoint = query.checkpoint.keeping(found)
+        committed_part = rules.find_committed_part(history, claim, memory)
+        if committed_part is not None:
+            query.checkpoint = query.checkpoint.keeping(committed_part)
             query.finish(claim)
             return True
         self.last = prepare_commit(history, claim, memory, start_over=query.start_over)
@@ -204,10 +204,10 @@ class World:
 
     def write(self, query: Query, record: Claim, batch: Batch) -> None:
         """Commit a batch; the table's own transactions have it once."""
-        known = [c.claims.get(query.name) for c in self.state.commits]
+        claims = [c.claims.get(query.name) for c in self.state.commits]
         if self.is_numbered and any(
             k is not None and (k.query, k.batch) == (record.query, record.batch) and not k.accepted
-            for k in known
+            for k in claims
         ):
             return
         query.reached[record.query] = max(query.reached.get(record.query, 0), batch.end)
@@ -221,8 +221,10 @@ class World:
         elif fate < 0.45:
             self.commit("none", ())
         elif fate < 0.65:
-            kept = sorted(state.rows)
-            self.commit("other", self.chance.sample(kept, self.chance.randrange(len(kept) + 1)))
+            kept_rows = sorted(state.rows)
+            self.commit(
+                "other", self.chance.sample(kept_rows, self.chance.randrange(len(kept_rows) + 1))
+            )
         elif fate < 0.75:
             name = self.chance.choice(self.queries).name
             self.commit("append", (), Claim(name, None, unreadable="holds no claim"))
@@ -232,8 +234,8 @@ class World:
             self.put_back()
 
     def roll_back(self) -> None:
-        kept = self.state.commits[self.state.kept_from :]
-        place = self.state.commits.index(self.chance.choice(kept))
+        kept_commits = self.state.commits[self.state.kept_from :]
+        place = self.state.commits.index(self.chance.choice(kept_commits))
         self.state = replace(
             self.state,
             commits=self.state.commits[: place + 1],
@@ -245,16 +247,16 @@ class World:
             self.state = self.chance.choice(self.saved)
 
     def expire(self) -> None:
-        kept = range(self.state.kept_from, len(self.state.commits))
-        if kept:
-            self.state = replace(self.state, kept_from=self.chance.choice(kept))
+        kept_range = range(self.state.kept_from, len(self.state.commits))
+        if kept_range:
+            self.state = replace(self.state, kept_from=self.chance.choice(kept_range))
 
     def accept(self) -> None:
         """Inspect and accept the table; others may come between."""
         history = self.history()
         if history.version is None:
             return
-        rows, looked = self.state.rows, {q.name: (q, dict(q.reached)) for q in self.queries}
+        rows, queries_seen = self.state.rows, {q.name: (q, dict(q.reached)) for q in self.queries}
         if self.chance.random() < 0.3:
             self.is_calm = True  # a number is of one commit meanwhile
             fates: list[Callable[[], None]] = [self.disturb, self.expire]
@@ -265,13 +267,13 @@ class World:
             records = build_acceptance(self.history(), "looked", at=history.version)
         except Rejected:
             return
-        records = [replace(each, id=self.new_id()) for each in records]
+        records = [replace(record_given, id=self.new_id()) for record_given in records]
         if self.chance.random() < 0.3:
             self.disturb()
         self.commit("append", (), *records)
         for record in records:
-            query, reached = looked[record.name]
-            places = range(reached.get(record.query, 0))
+            query, reached_places = queries_seen[record.name]
+            places = range(reached_places.get(record.query, 0))
             missing = {place for place in places if (query.name, place) not in rows}
             query.excused[record.query] = query.excused.get(record.query, set()) | missing
 
@@ -314,8 +316,8 @@ class World:
     def leave_gap(self) -> None:
         """Hide a commit in the middle of a history of numbers."""
         if self.is_numbered and len(self.state.commits) > 2:
-            hidden = self.chance.choice(self.state.commits[1:-1]).id
-            self.state = replace(self.state, hidden=self.state.hidden | {hidden})
+            hidden_id = self.chance.choice(self.state.commits[1:-1]).id
+            self.state = replace(self.state, hidden=self.state.hidden | {hidden_id})
 
     def come_late(self) -> None:
         """Let a stopped driver commit."""
@@ -330,17 +332,19 @@ class World:
 
     def names(self) -> set[str]:
         """Return the queries of records that are of the present table, as far as they state it."""
-        found = set[str]()
+        names_found = set[str]()
         for commit in self.state.kept:
             is_stated = self.is_numbered and commit.parent is not None
             tables = {self.state.table} if is_stated else {"", self.state.table}
             for record in commit.claims.values():
                 if record.id and record.table in tables:
-                    found |= {record.name, *record.names}
-        return found
+                    names_found |= {record.name, *record.names}
+        return names_found
 
     def lacks(self, query: Query, holder: str, complete_to: int) -> Sequence[int]:
         """Return the places below a time that the table lacks, unless they were accepted."""
         places = (p for p, time in enumerate(query.times) if time < complete_to)
-        excused = query.excused.get(holder, set())
-        return [p for p in places if p not in excused and (query.name, p) not in self.state.rows]
+        excused_places = query.excused.get(holder, set())
+        return [
+            p for p in places if p not in excused_places and (query.name, p) not in self.state.rows
+        ]

@@ -84,16 +84,16 @@ class Program:
         """Start it."""
         options = os.environ.get("JAVA_TOOL_OPTIONS", QUICK)
         variables, run = environment(JAVA_TOOL_OPTIONS=options), len(self._runs)
-        log, printed = (self._logs / f"{run:03}.{kind}" for kind in ("log", "printed"))
-        self._runs.append(Daemon(self._words, log, variables, printed=printed))
+        log, output = (self._logs / f"{run:03}.{kind}" for kind in ("log", "printed"))
+        self._runs.append(Daemon(self._words, log, variables, printed=output))
 
     def status(self) -> int | None:
         """Return its exit status, `None` while it runs."""
         return self._runs[-1].poll()
 
-    def signal(self, what: signal.Signals) -> None:
+    def signal(self, signal_sent: signal.Signals) -> None:
         """Send it a signal, with all that it started."""
-        self._runs[-1].signal(what)
+        self._runs[-1].signal(signal_sent)
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -106,8 +106,8 @@ class Program:
 
     def error(self) -> str:
         """Return the class of the error that ended its last run, with its modules, or nothing."""
-        found: list[str] = ERROR.findall(self.log())
-        return found[-1] if found else ""
+        errors: list[str] = ERROR.findall(self.log())
+        return errors[-1] if errors else ""
 
     def is_serving(self) -> bool:
         """Whether its last run, of the controller, listens."""
@@ -185,14 +185,14 @@ class KafkaArena:
         for program in self._programs:
             program.kill()
             if program.name.startswith("producer"):
-                self.counts.update(str(each) for each in program.read_output())
+                self.counts.update(str(line) for line in program.read_output())
         self.broker.kill()
         self.far.kill()
 
     # Programs
 
     def _add_producer(self, name: str, kind: Kind, beside: str = "") -> Program:
-        given = writing.Given(
+        parameters = writing.Given(
             config=self.far.scram if kind in {"far", "astray"} else self.broker.config,
             controller=self.calls.url,
             topic=OBSERVED if kind == "landing" else TOPIC,
@@ -201,11 +201,11 @@ class KafkaArena:
             kind=kind,
             end=str(self._end),
         )
-        words = (writing.__name__, json.dumps(asdict(given)))
+        words = (writing.__name__, json.dumps(asdict(parameters)))
         return self._add_program(f"producer-{name}{beside}", *words)
 
     def _add_query(self) -> Program:
-        given = counting.Given(
+        parameters = counting.Given(
             bootstrap=self.broker.address,
             controller=self.calls.url,
             topic=TOPIC,
@@ -213,17 +213,28 @@ class KafkaArena:
             output=str(self._output),
             relayed=self._relayed,
         )
-        return self._add_program("query", counting.__name__, json.dumps(asdict(given)))
+        return self._add_program("query", counting.__name__, json.dumps(asdict(parameters)))
 
     def _add_observers(self) -> Iterator[Program]:
-        where, url = self.broker.address, ("--url", self.calls.url)
-        for by, options in OBSERVERS.items():
-            words = ("observe", "kafka", by, where, OBSERVED, *url, "--domain", by, "--writer", by)
+        address, url = self.broker.address, ("--url", self.calls.url)
+        for kind, options in OBSERVERS.items():
+            words = (
+                "observe",
+                "kafka",
+                kind,
+                address,
+                OBSERVED,
+                *url,
+                "--domain",
+                kind,
+                "--writer",
+                kind,
+            )
             timing = ("--poll", "200ms", "--timeout", "1h", *options)
-            yield self._add_program(f"observer-{by}", "noted_time", *words, *timing)
+            yield self._add_program(f"observer-{kind}", "noted_time", *words, *timing)
         if self._relayed:  # without the noted topic, the query would be refused
             self.broker.create(name_noted_topic(TOPIC), 1, {"cleanup.policy": "compact"})
-            yield self._add_program("relay", "noted_time", "relay", "kafka", where, TOPIC, *url)
+            yield self._add_program("relay", "noted_time", "relay", "kafka", address, TOPIC, *url)
 
     def _add_program(self, name: str, *words: str) -> Program:
         self._programs.append(Program(name, self._directory / "logs", *words))
@@ -260,8 +271,8 @@ class KafkaArena:
             async with twin.busy:
                 self.producers[name] = twin
                 twin.start()
-                fenced = await wait_until_true(lambda: older.status() is not None, PATIENCE_S)
-                assert fenced, f"{older.name} continues beside {twin.name}"
+                is_fenced = await wait_until_true(lambda: older.status() is not None, PATIENCE_S)
+                assert is_fenced, f"{older.name} continues beside {twin.name}"
             self._note_end(older)
 
     def _note_end(self, program: Program) -> None:
@@ -308,20 +319,20 @@ class KafkaArena:
 
     def end_at(self, time: int) -> None:
         """Have the producers end: their last records are below that time."""
-        unfinished = self._end.with_suffix(".unfinished")
-        unfinished.write_text(str(time))
-        unfinished.replace(self._end)
+        unfinished_file = self._end.with_suffix(".unfinished")
+        unfinished_file.write_text(str(time))
+        unfinished_file.replace(self._end)
 
     def list_unfinished(self) -> list[str]:
         """Return the producers that have not ended well."""
-        return [each.name for each in self.producers.values() if each.status() != 0]
+        return [producer.name for producer in self.producers.values() if producer.status() != 0]
 
     def batches(self) -> Batches:
         """Return the output of the query."""
         unread = [file for file in self._output.glob("*.json") if file.name not in self._read]
         for file in sorted(unread, key=lambda file: file.stat().st_mtime_ns):
             self._read[file.name] = [Counted(*row) for row in json.loads(file.read_text())]
-        found: dict[int, list[list[Counted]]] = {}
+        rows_by_batch: dict[int, list[list[Counted]]] = {}
         for name, rows in self._read.items():
-            found.setdefault(int(name.partition("-")[0]), []).append(rows)
-        return found
+            rows_by_batch.setdefault(int(name.partition("-")[0]), []).append(rows)
+        return rows_by_batch

@@ -45,21 +45,23 @@ class Given:
     relayed: bool = False
 
 
-def count(given: Given) -> None:
+def count(parameters: Given) -> None:
     """Run the query until it fails, and raise its error."""
     spark = start_spark({"spark.jars": ",".join(connector())})
     topic = KafkaRecords(
-        given.topic, given.bootstrap, options={"kafka.isolation.level": "read_committed"}
+        parameters.topic, parameters.bootstrap, options={"kafka.isolation.level": "read_committed"}
     )
-    noted, policy = Noted(given.controller), WatermarkPolicy(strict=False)
-    if given.relayed:
-        records = read_relayed_kafka(spark, topic, noted, event_time="timestamp", policy=policy)
+    noted_stream, policy = Noted(parameters.controller), WatermarkPolicy(strict=False)
+    if parameters.relayed:
+        records = read_relayed_kafka(
+            spark, topic, noted_stream, event_time="timestamp", policy=policy
+        )
     else:
         records = read_noted_kafka(
             spark,
             topic,
-            noted,
-            checkpoint_location=given.checkpoint,
+            noted_stream,
+            checkpoint_location=parameters.checkpoint,
             event_time="timestamp",
             policy=policy,
         )
@@ -67,11 +69,11 @@ def count(given: Given) -> None:
         F.count("*").alias("rows"), F.sum("offset").alias("offsets")
     )
     rows = counts.select(F.unix_seconds("window.start"), "partition", "rows", "offsets")
-    output = Path(given.output)
+    output = Path(parameters.output)
     writer = (
         rows.writeStream.outputMode("append")
         .foreachBatch(lambda batch, number: keep(batch, number, output))
-        .option("checkpointLocation", given.checkpoint)
+        .option("checkpointLocation", parameters.checkpoint)
         .trigger(processingTime="1 second")
     )
     start_query(writer.start).awaitTermination()
@@ -80,9 +82,9 @@ def count(given: Given) -> None:
 def keep(batch: DataFrame, number: int, output: Path) -> None:
     """Write the rows of a batch to a new file, and keep those of its earlier runs."""
     rows = sorted(tuple(row) for row in batch.collect())
-    unfinished = output / f"unfinished-{os.getpid()}"
-    unfinished.write_text(json.dumps(rows))
-    unfinished.replace(output / f"{number}-{os.getpid()}.json")
+    unfinished_file = output / f"unfinished-{os.getpid()}"
+    unfinished_file.write_text(json.dumps(rows))
+    unfinished_file.replace(output / f"{number}-{os.getpid()}.json")
     time.sleep(random.choice(RESTS_S))
 
 

@@ -49,7 +49,7 @@ class Queried:
 
     def __init__(self, arena: KafkaArena) -> None:
         self._arena = arena
-        self.history = History({}, chains={each: Chain() for each in (*CHAINS, OUTPUT)})
+        self.history = History({}, chains={key: Chain() for key in (*CHAINS, OUTPUT)})
         self._drained = asyncio.Event()
         self._seen: Seen = {}
 
@@ -63,7 +63,7 @@ class Queried:
             for chain in CHAINS:
                 tasks.create_task(self._follow_marks(caller, *chain))
             tasks.create_task(self._follow_output())
-            seen = tasks.create_task(
+            look_task = tasks.create_task(
                 asyncio.to_thread(see, arena.broker.config, OBSERVED, stopping)
             )
             tasks.create_task(arena.supervise(self._drained))
@@ -73,7 +73,7 @@ class Queried:
             finally:
                 self._drained.set()
                 stopping.set()
-        self._seen = seen.result()
+        self._seen = look_task.result()
 
     async def judge(self) -> None:
         """Hold marks and output against all committed records."""
@@ -90,8 +90,8 @@ class Queried:
                 rows = select_seen(rows, self._seen)
             marks = await asyncio.to_thread(arena.calls.all_marks, stream, domain)
             answers = [*history.chains[stream, domain].answers, Answer(0, marks)]
-            found = judge_facts(marks=marks, rows=rows, answers=answers, silent=None)
-            history.add_broken(f"{stream}/{domain}", found)
+            broken_laws = judge_facts(marks=marks, rows=rows, answers=answers, silent=None)
+            history.add_broken(f"{stream}/{domain}", broken_laws)
             counts[f"records {WHOSE[stream]}"] += len(rows)
             counts[f"marks {WHOSE[stream]}"] += len(marks)
         expected, batches = count_records(records[TOPIC]), arena.batches()
@@ -103,7 +103,7 @@ class Queried:
 
     def count_tried(self) -> dict[str, int]:
         """Return the counts of the trial."""
-        return {each: self.history.counts[each] for each in TRIED}
+        return {count_name: self.history.counts[count_name] for count_name in TRIED}
 
     async def _follow_marks(self, caller: Caller, stream: str, domain: str) -> None:
         try:
@@ -126,14 +126,14 @@ class Queried:
         self._arena.end_at(end)
         if not await wait_until_true(lambda: not self._arena.list_unfinished(), self.moves_s):
             self.history.broke(watermarks_advance, "producers", self._arena.list_unfinished())
-        for where in (*NOTED, OUTPUT):
-            reached = partial(self._has_reached, where, end)
-            if not await wait_until_true(reached, self.moves_s):
-                lower = self.history.chains[where].lower
-                self.history.broke(watermarks_advance, "/".join(where), f"{lower}, not {end}")
+        for key in (*NOTED, OUTPUT):
+            has_reached = partial(self._has_reached, key, end)
+            if not await wait_until_true(has_reached, self.moves_s):
+                lower = self.history.chains[key].lower
+                self.history.broke(watermarks_advance, "/".join(key), f"{lower}, not {end}")
 
-    def _has_reached(self, where: tuple[str, str], end: int) -> bool:
-        return (self.history.chains[where].lower or 0) >= end
+    def _has_reached(self, key: tuple[str, str], end: int) -> bool:
+        return (self.history.chains[key].lower or 0) >= end
 
 
 def see(config: Mapping[str, Any], topic: str, stopping: threading.Event) -> Seen:
@@ -141,8 +141,8 @@ def see(config: Mapping[str, Any], topic: str, stopping: threading.Event) -> See
 
     After an error of the group all comes once more.
     """
-    seen: dict[tuple[int, int], int] = {}
-    own = {
+    seen_times: dict[tuple[int, int], int] = {}
+    own_config = {
         "group.id": "seeing",
         "isolation.level": "read_committed",
         "auto.offset.reset": "earliest",
@@ -150,23 +150,25 @@ def see(config: Mapping[str, Any], topic: str, stopping: threading.Event) -> See
         "topic.metadata.refresh.interval.ms": 1000,
         "log_level": 2,
     }
-    consumer = Consumer({**config, **own})
+    consumer = Consumer({**config, **own_config})
     consumer.subscribe([topic])
     while not stopping.is_set():
-        found = consumer.consume(1000, 0.1)
-        at = time.time_ns() // 1_000_000
-        for message in found:
+        messages = consumer.consume(1000, 0.1)
+        seen_at = time.time_ns() // 1_000_000
+        for message in messages:
             partition, offset = message.partition(), message.offset()
             if message.error() is None and partition is not None and offset is not None:
-                seen.setdefault((partition, offset), at)
+                seen_times.setdefault((partition, offset), seen_at)
     consumer.close()
-    return seen
+    return seen_times
 
 
-def select_seen(records: Sequence[Record], seen: Seen) -> list[Record]:
+def select_seen(records: Sequence[Record], seen_times: Seen) -> list[Record]:
     """Return the records that a consumer has seen, each at the time of that."""
-    found = ((record, seen.get((record.partition, record.offset))) for record in records)
-    return [record._replace(time=time) for record, time in found if time is not None]
+    timed_records = (
+        (record, seen_times.get((record.partition, record.offset))) for record in records
+    )
+    return [record._replace(time=time) for record, time in timed_records if time is not None]
 
 
 TRIED = (

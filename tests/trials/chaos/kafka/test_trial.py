@@ -37,9 +37,9 @@ async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> No
     verdict = await make_kafka_trial(tmp_path, plan).hold(tmp_path)
 
     assert not verdict.violations, verdict.violations
-    assert {each for turn in TURNS for each in turn} == KAFKA_FAULTS.keys() - {"pause"}
-    counted = {*TRIED} - {"batches run again"}
-    assert min(verdict.tried[each] for each in counted) > 0
+    assert {fault for turn in TURNS for fault in turn} == KAFKA_FAULTS.keys() - {"pause"}
+    count_names = {*TRIED} - {"batches run again"}
+    assert min(verdict.tried[count_name] for count_name in count_names) > 0
 
 
 def test_a_leader_that_is_away_holds_the_query_and_loses_nothing(

@@ -64,16 +64,16 @@ class Aborted(Exception):
     """The transaction is given up, as a program may decide."""
 
 
-def write_in_java(given: Given) -> None:
+def write_in_java(parameters: Given) -> None:
     """Do the same by a process in Java, which notes by itself and is idle at its end.
 
     Raises `RuntimeError` if that ends otherwise, or notes no more.
     """
-    settings = {**given.config, "linger.ms": 20}
-    directory = Path(given.end).with_name(f"java-{given.writer}-{os.getpid()}")
-    own = settings | java.interceptor(given.controller, given.writer)
-    producer, chance = JavaProducer(directory, given.topic, own), random.Random()
-    while (end := given.ends_at()) is None:
+    settings = {**parameters.config, "linger.ms": 20}
+    directory = Path(parameters.end).with_name(f"java-{parameters.writer}-{os.getpid()}")
+    own_settings = settings | java.interceptor(parameters.controller, parameters.writer)
+    producer, chance = JavaProducer(directory, parameters.topic, own_settings), random.Random()
+    while (end := parameters.ends_at()) is None:
         producer.send(*[(None, "")] * chance.choice(RECORDS))
         if chance.random() < FLUSHES:
             producer.flush()
@@ -84,105 +84,108 @@ def write_in_java(given: Given) -> None:
         raise RuntimeError(producer.log())
 
 
-def write(given: Given) -> None:
+def write(parameters: Given) -> None:
     """Write rounds of records until the end is near, then the last record."""
-    with _producer(given) as producer:
+    with _producer(parameters) as producer:
         noted, chance = _now_ms(), random.Random()
-        while (end := given.ends_at()) is None:
+        while (end := parameters.ends_at()) is None:
             try:
-                noted = _round(producer, given, noted, chance)
+                noted = _round(producer, parameters, noted, chance)
             except Aborted:
                 _count("transactions aborted")
             else:
                 _count("rounds written")
             time.sleep(chance.uniform(*PAUSE_S))
-        with _transaction(producer, given):
+        with _transaction(producer, parameters):
             producer.produce(value=b"", event_time=end - 1)
         producer.flush()
         producer.note_time(end)
         producer.finish()
 
 
-def write_astray(given: Given) -> None:
+def write_astray(parameters: Given) -> None:
     """Try to note of another cluster's topic again and again; raises if that begins."""
-    while given.ends_at() is None:
+    while parameters.ends_at() is None:
         try:
-            with _producer(given):
-                raise RuntimeError(f"writer {given.writer!r} notes of another log")
+            with _producer(parameters):
+                raise RuntimeError(f"writer {parameters.writer!r} notes of another log")
         except AnotherLog:
             _count("strays refused")
         time.sleep(STRAY_S)
 
 
-def land(given: Given) -> None:
+def land(parameters: Given) -> None:
     """Write records that the broker stamps: two producers in transactions, which overlap."""
-    config = {**given.config, "topic.metadata.refresh.interval.ms": 1000, "linger.ms": 0}
+    config = {**parameters.config, "topic.metadata.refresh.interval.ms": 1000, "linger.ms": 0}
     limit = {"transaction.timeout.ms": TRANSACTION_MS}
-    plain, chance, begun = Producer(config), random.Random(), set[Producer]()
+    plain, chance, open_producers = Producer(config), random.Random(), set[Producer]()
     transactional = [
-        Producer({**config, **limit, "transactional.id": f"{given.writer}-{n}"}) for n in range(2)
+        Producer({**config, **limit, "transactional.id": f"{parameters.writer}-{n}"})
+        for n in range(2)
     ]
     for each in transactional:
         each.init_transactions(60)
-    while given.ends_at() is None:
+    while parameters.ends_at() is None:
         producer = chance.choice([plain, *transactional])
-        if producer not in {plain, *begun}:
+        if producer not in {plain, *open_producers}:
             producer.begin_transaction()
-            begun.add(producer)
+            open_producers.add(producer)
         for _ in range(chance.choice(RECORDS)):
-            producer.produce(given.topic, b"")
+            producer.produce(parameters.topic, b"")
         producer.flush(60)
-        if producer in begun and chance.random() < COMMITS:
-            begun.remove(producer)
+        if producer in open_producers and chance.random() < COMMITS:
+            open_producers.remove(producer)
             is_aborted = chance.random() < ABORTS
             (producer.abort_transaction if is_aborted else producer.commit_transaction)(60)
         time.sleep(chance.uniform(*PAUSE_S))
-    for each in begun:
+    for each in open_producers:
         each.commit_transaction(60)
 
 
-def _producer(given: Given) -> KafkaNotedProducer:
-    config: dict[str, object] = dict(given.config)
-    if given.kind == "transactions":
-        config |= {"transactional.id": given.writer, "transaction.timeout.ms": TRANSACTION_MS}
+def _producer(parameters: Given) -> KafkaNotedProducer:
+    config: dict[str, object] = dict(parameters.config)
+    if parameters.kind == "transactions":
+        config |= {"transactional.id": parameters.writer, "transaction.timeout.ms": TRANSACTION_MS}
     return KafkaNotedProducer(
         config,
-        given.topic,
-        given.controller,
-        given.writer,
-        stream=given.stream,
-        wait=0 if given.kind == "plain" else None,
+        parameters.topic,
+        parameters.controller,
+        parameters.writer,
+        stream=parameters.stream,
+        wait=0 if parameters.kind == "plain" else None,
     )
 
 
-def _round(producer: KafkaNotedProducer, given: Given, noted: int, chance: random.Random) -> int:
+def _round(
+    producer: KafkaNotedProducer, parameters: Given, min_time: int, chance: random.Random
+) -> int:
     """Write some records from the noted time on, in any order; return the time noted last."""
     upto = _now_ms()
-    with _transaction(producer, given):
+    with _transaction(producer, parameters):
         for _ in range(chance.choice(RECORDS)):
-            producer.produce(value=b"", event_time=chance.randint(noted, upto))
-        if given.kind == "transactions":
+            producer.produce(value=b"", event_time=chance.randint(min_time, upto))
+        if parameters.kind == "transactions":
             time.sleep(chance.uniform(*PAUSE_S))
         if chance.random() < NOTES:
             producer.note_time(upto)
-            noted = upto
-        if given.kind == "transactions" and chance.random() < ABORTS:
+            min_time = upto
+        if parameters.kind == "transactions" and chance.random() < ABORTS:
             raise Aborted
-    if given.kind in {"plain", "far"} and chance.random() < FLUSHES:
+    if parameters.kind in {"plain", "far"} and chance.random() < FLUSHES:
         producer.flush()
-    return noted
+    return min_time
 
 
-def _transaction(producer: KafkaNotedProducer, given: Given) -> AbstractContextManager[None]:
-    return producer.transaction() if given.kind == "transactions" else nullcontext()
+def _transaction(producer: KafkaNotedProducer, parameters: Given) -> AbstractContextManager[None]:
+    return producer.transaction() if parameters.kind == "transactions" else nullcontext()
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _count(what: str) -> None:
-    print(json.dumps(what), flush=True)  # noqa: T201 - the trial counts these lines
+def _count(name: str) -> None:
+    print(json.dumps(name), flush=True)  # noqa: T201 - the trial counts these lines
 
 
 if __name__ == "__main__":

@@ -14,15 +14,20 @@ from spark_integration import Noted, WatermarkPolicy
 from tools.trials.starting import retry_start, start_query
 
 
-def main(given: dict[str, str]) -> None:
+def main(program_input: dict[str, str]) -> None:
     """Count until killed."""
     spark = SparkSession.builder.getOrCreate()
-    noted, policy = Noted(given["url"], given["stream"]), WatermarkPolicy(strict=False)
-    events = retry_start(
-        lambda: read_noted_log(spark, given["root"], noted, event_time="time", policy=policy)
+    noted_stream, policy = (
+        Noted(program_input["url"], program_input["stream"]),
+        WatermarkPolicy(strict=False),
     )
-    files = per_minute(events).writeStream.format("json").option("path", given["output"])
-    start_query(files.option("checkpointLocation", f"{given['output']}-checkpoint").start)
+    events = retry_start(
+        lambda: read_noted_log(
+            spark, program_input["root"], noted_stream, event_time="time", policy=policy
+        )
+    )
+    files = per_minute(events).writeStream.format("json").option("path", program_input["output"])
+    start_query(files.option("checkpointLocation", f"{program_input['output']}-checkpoint").start)
     spark.streams.awaitAnyTermination()
 
 

@@ -17,45 +17,45 @@ from tests.support.spark_sessions import SETTINGS
 from tools.trials.starting import retry_start
 
 
-def session(given: dict[str, Any]) -> SparkSession:
+def session(program_input: dict[str, Any]) -> SparkSession:
     """Return a session of a Spark in this process, or of a local Connect server."""
     builder = SparkSession.builder
-    if given.get("remote"):
+    if program_input.get("remote"):
         os.environ["SPARK_TESTING"] = "1"  # the local server picks a free port
         builder = builder.remote("local[1]")
         builder = builder.config("spark.connect.grpc.binding.address", "127.0.0.1")
     else:
         builder = builder.master("local[1]")
-    for name, value in {**SETTINGS, **given.get("settings", {})}.items():
+    for name, value in {**SETTINGS, **program_input.get("settings", {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def main(given: dict[str, Any]) -> None:
+def main(program_input: dict[str, Any]) -> None:
     """Print the result of each step: the number of rows, or the error."""
-    spark = session(given)
-    log = (spark, given["root"], Noted(given["url"], "flights"))
+    spark = session(program_input)
+    log = (spark, program_input["root"], Noted(program_input["url"], "flights"))
     tries = count()  # each try needs its own checkpoint: a memory sink cannot use one twice
 
     def batch() -> int:
         return read_complete(*log, 0, 3000, event_time="time").count()
 
     def stream() -> int:
-        read = read_noted_log(*log, event_time="time")
-        events = read.writeStream.format("memory").queryName("events")
-        events = events.option("checkpointLocation", f"{given['checkpoint']}-{next(tries)}")
+        frame = read_noted_log(*log, event_time="time")
+        events = frame.writeStream.format("memory").queryName("events")
+        events = events.option("checkpointLocation", f"{program_input['checkpoint']}-{next(tries)}")
         events.trigger(availableNow=True).start().awaitTermination()
         return spark.table("events").count()
 
     def add() -> int:
-        if given.get("remote"):
-            spark.addArtifacts(given["package"], pyfile=True)
+        if program_input.get("remote"):
+            spark.addArtifacts(program_input["package"], pyfile=True)
         else:
-            spark.sparkContext.addPyFile(given["package"])
+            spark.sparkContext.addPyFile(program_input["package"])
         return 0
 
     steps = {"batch": batch, "stream": stream, "add": add}
-    print(json.dumps([run_step(steps[each]) for each in given["steps"]]), flush=True)  # noqa: T201 - the answer
+    print(json.dumps([run_step(steps[step]) for step in program_input["steps"]]), flush=True)  # noqa: T201 - the answer
     spark.stop()
 
 
