@@ -119,14 +119,14 @@ def find_least_lossless(outcomes: Sequence[Outcome]) -> Outcome:
     return min((each for each in own if not each.lost), key=lambda each: each.delay_ms or 0)
 
 
-def page(url: str) -> str:
-    """Return the address of the flights' page."""
-    return f"{url}/#/streams/{STREAM}"
+def page(url: str, stream: str = STREAM) -> str:
+    """Return the address of a stream's page."""
+    return f"{url}/#/streams/{stream}"
 
 
-def where(database: Path) -> str:
+def where(database: Path, stream: str = STREAM, content: str = "flights") -> str:
     serve = f"./run serve --database {quote(f'sqlite:///{database.as_posix()}')}"
-    return f"Look at the flights at {page(URL)} while this runs:\n  {serve}"
+    return f"Look at the {content} at {page(URL, stream)} while this runs:\n  {serve}"
 
 
 def figures(findings: Findings) -> dict[str, Any]:
