@@ -22,7 +22,7 @@ from rich.console import Console
 
 from controller.store.open import exclusive_lock
 from controller.store.port import StoreUnavailable
-from demo import findings, hours, observers, report, tables
+from demo import cdc, findings, hours, observers, report, tables
 from demo.data import read_flights
 from demo.stage import Result, open_stage
 from demo.surroundings import controller
@@ -31,8 +31,10 @@ from noted_time.installation import name_program
 from tools.trials.descendants import end_with_this_process
 
 DATABASE = "flights.db"
-LOG_FILE = "flights.log"
-"""The file in `out` with the messages of the clients of Kafka and of the controller."""
+"""The controller's database in `out`. A `.log` of this name has the messages of its clients."""
+
+CHANGES_DATABASE = "changes.db"
+CHANGES_STREAM = f"{cdc.SHOP}.public.orders"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -50,6 +52,14 @@ def flights(  # noqa: PLR0913 - the options of a command
             "--tables",
             metavar="",
             help="Play this instead: a Delta table that says up to when it is complete.",
+        ),
+    ] = False,
+    of_changes: Annotated[
+        bool,
+        typer.Option(
+            "--cdc",
+            metavar="",
+            help="Play this instead, without flights: changes of a PostgreSQL, by Debezium.",
         ),
     ] = False,
     months: Annotated[
@@ -83,28 +93,30 @@ def flights(  # noqa: PLR0913 - the options of a command
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
     With --tables or --story, another side of noted time is played on the same flights, in a few
-    minutes.
+    minutes. With --cdc, a database and Kafka Connect run for a minute, and no Spark.
     Ends with status 1 if noted time lost a row, or the story did not keep its promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
     end_with_this_process()
     console = Console()
     with _ending_in_order(console), ExitStack() as stack:
+        if of_changes:
+            if story or of_tables or on_kafka or store or days or months > 1:
+                raise typer.BadParameter("--cdc plays no flights: it only takes --out and --open")
+            result = _play_changes(console, out, stack, stay=stay)
+            raise typer.Exit(1 if result.broken else 0)
         chosen_story = _story(story, of_tables=of_tables, on_kafka=on_kafka)
         if store and (chosen_story or on_kafka):
             raise typer.BadParameter("--store s3 is for the comparison on files alone")
         data = read_flights(months, days or (tables.DAYS if of_tables else None))
         delays, run_own = findings.choose_delays(data), months == 1
-        places = {"on_kafka": on_kafka, "in_store": store is not None}
-        plot = report.plot(data, delays, run_own=run_own, **places)
+        where = {"on_kafka": on_kafka, "in_store": store is not None}
+        plot = report.plot(data, delays, run_own=run_own, **where)
         _say(console, report.opening(data), *(chosen_story.opening(data) if chosen_story else plot))
-        scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
-        directory = Path(stack.enter_context(scratch))
-        _clear(out)
-        logging.basicConfig(filename=out / LOG_FILE, filemode="w", level=logging.INFO)
-        stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
-        url = stack.enter_context(controller(out / DATABASE, directory))
-        with open_stage(data, url, directory, out, console, **places) as stage:
+        directory, url = _start_controller(out / DATABASE, stack)
+        for table in (tables.TABLE, hours.TABLE):
+            shutil.rmtree(out / table, ignore_errors=True)
+        with open_stage(data, url, directory, out, console, **where) as stage:
             if chosen_story:
                 result = stage.beside.submit(chosen_story.play, stage).result()
             else:
@@ -114,13 +126,45 @@ def flights(  # noqa: PLR0913 - the options of a command
             table = quote(f"delta:{out / tables.TABLE}")
             _say(console, f"The table stays; ask it:\n  {name_program()} complete-to {table}")
         if stay:
-            _say(console, f"Until Ctrl-C the flights are at {report.page(url)}")
-            with suppress(KeyboardInterrupt):
-                while True:
-                    time.sleep(1)
+            _stay(console, f"the flights are at {report.page(url)}")
         else:
             _say(console, report.where(out / DATABASE))
     raise typer.Exit(1 if result.broken else 0)
+
+
+def _play_changes(console: Console, out: Path, stack: ExitStack, *, stay: bool) -> Result:
+    """Play the changes of a database, and show the result."""
+    cdc.require_programs()
+    _say(console, *cdc.opening())
+    database = out / CHANGES_DATABASE
+    directory, url = _start_controller(database, stack)
+    with cdc.open_shop(url, directory) as (shop, worker):
+        result = cdc.play(shop, worker, lambda sentence: _say(console, sentence))
+    _show(console, result, out / cdc.NAME)
+    if stay:
+        _stay(console, f"the marks are at {report.page(url, CHANGES_STREAM)}")
+    else:
+        _say(console, report.where(database, CHANGES_STREAM, "marks"))
+    return result
+
+
+def _start_controller(database: Path, stack: ExitStack) -> tuple[Path, str]:
+    """Serve a controller until the stack ends; return a scratch directory, and the URL."""
+    scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
+    directory = Path(stack.enter_context(scratch))
+    _clear(database)
+    log_file = database.with_suffix(".log")
+    logging.basicConfig(filename=log_file, filemode="w", level=logging.INFO)
+    stack.callback(database.with_name(f"{database.name}.serving").unlink, missing_ok=True)
+    return directory, stack.enter_context(controller(database, directory))
+
+
+def _stay(console: Console, sentence: str) -> None:
+    """Say a sentence, and wait for Ctrl-C."""
+    _say(console, f"Until Ctrl-C {sentence}")
+    with suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1)
 
 
 def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType | None:
@@ -135,20 +179,17 @@ def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType |
     return tables if of_tables else observers if name else None
 
 
-def _clear(out: Path) -> None:
-    """Make the directory, and remove an earlier demo's files, unless a controller serves them."""
-    out.mkdir(parents=True, exist_ok=True)
-    database = out / DATABASE
+def _clear(database: Path) -> None:
+    """Make its directory, and remove its earlier files, unless a controller serves them."""
+    database.parent.mkdir(parents=True, exist_ok=True)
     try:
         with exclusive_lock(f"sqlite:///{database.resolve()}"):
-            for file in out.glob(f"{DATABASE}*"):
+            for file in database.parent.glob(f"{database.name}*"):
                 file.unlink()
     except StoreUnavailable as error:
         raise Rejected(
             f"{database} is served by a controller: stop it, or choose another directory by --out"
         ) from error
-    for table in (tables.TABLE, hours.TABLE):
-        shutil.rmtree(out / table, ignore_errors=True)
 
 
 def _show(console: Console, result: Result, out: Path) -> None:

@@ -205,7 +205,8 @@ def _meaning(own_outcome: Outcome, observed_outcome: Outcome) -> tuple[str, ...]
         ),
         (
             f"That costs time: {observed_outcome.longest_hours:.0f} h at most, "
-            f"not {own_outcome.longest_hours:.0f}, and {observed_outcome.median_hours:.1f} h in the median, "
+            f"not {own_outcome.longest_hours:.0f}, and {observed_outcome.median_hours:.1f} h "
+            "in the median, "
             f"not {own_outcome.median_hours:.1f}."
         ),
         (

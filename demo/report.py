@@ -93,10 +93,12 @@ def closing(findings: Findings) -> tuple[str, ...]:
     return (
         (
             f"Noted time lost {noted_outcome.lost:,} of {noted_outcome.rows:,} rows. "
-            f"Spark's own watermark with a delay of {format_delay(guessed_outcome.delay_ms or 0)} lost {guessed_outcome.lost:,}."
+            "Spark's own watermark with a delay of "
+            f"{format_delay(guessed_outcome.delay_ms or 0)} lost {guessed_outcome.lost:,}."
         ),
         (
-            f"To lose nothing, it needs a delay of {format_delay(least_outcome.delay_ms or 0)} here; "
+            "To lose nothing, it needs a delay of "
+            f"{format_delay(least_outcome.delay_ms or 0)} here; "
             "only hindsight knows that. The median latency of noted time is then "
             f"{sooner_hours(findings.shown):.1f} h less."
         ),
@@ -125,14 +127,14 @@ def find_least_lossless(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def page(url: str) -> str:
-    """Return the address of the flights' page."""
-    return f"{url}/#/streams/{STREAM}"
+def page(url: str, stream: str = STREAM) -> str:
+    """Return the address of a stream's page."""
+    return f"{url}/#/streams/{stream}"
 
 
-def where(database: Path) -> str:
+def where(database: Path, stream: str = STREAM, content: str = "flights") -> str:
     serve = f"./run serve --database {quote(f'sqlite:///{database.as_posix()}')}"
-    return f"Look at the flights at {page(URL)} while this runs:\n  {serve}"
+    return f"Look at the {content} at {page(URL, stream)} while this runs:\n  {serve}"
 
 
 def figures(findings: Findings) -> dict[str, Any]:

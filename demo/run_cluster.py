@@ -156,7 +156,8 @@ def _say_result(driver: SparkProgram) -> None:
     result = json.loads(driver.finish())
     say(
         f"It counted {result['flights']:,} flights in {result['hours']:,} hours: "
-        f"{result['lost']:,} lost and {result['twice']:,} counts given out twice, against all that was written."
+        f"{result['lost']:,} lost and {result['twice']:,} counts given out twice, against all "
+        "that was written."
     )
 
 

@@ -69,11 +69,11 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
         session.stop()
 
 
-def require_java() -> None:
+def require_java(program: str = "Spark") -> None:
     if not classes.tool("java"):
         raise Rejected(
-            "Spark needs Java 17 or newer: install one and put it on the PATH, or start the demo "
-            "by `./run demo`, which brings its own."
+            f"{program} needs Java 17 or newer: install one and put it on the PATH, or start the "
+            "demo by `./run demo`, which brings its own."
         )
 
 

@@ -7,7 +7,7 @@ from noted_time.extending import Command
 COMMANDS = [
     Command(
         words="observe kafka debezium",
-        panel="Write to a stream",
+        panel="Commands",
         help="Note the commit times of a source database for a topic of Debezium.",
         function="noted_time_extensions.debezium.command:debezium",
     )

@@ -121,6 +121,6 @@ def test_messages_and_pages_install_by_wheel_or_clone() -> None:
     }
 
     explained_places = {
-        "docs/explain/releasing.md": ['pip install "noted-time'],  # once it is released
+        "docs/explain/releasing.md": ['pip install "noted-time']  # once it is released
     }
     assert {place: names for place, names in named_places.items() if names} == explained_places

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
 
 from demo.surroundings import controller
+from tools.trials import debezium
+from tools.trials.descendants import find_marked
+from tools.trials.postgres import find_binaries
 from tools.trials.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -23,11 +27,11 @@ PNG = b"\x89PNG"
 
 @contextmanager
 def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the demo on one day of flights, everything that it makes in `directory`.
+    """Run the demo, by default on one day of flights, everything that it makes in `directory`.
 
     The end of the block kills its remaining processes.
     """
-    words = [sys.executable, "-m", "demo", "--days", "1", *arguments]
+    words = [sys.executable, "-m", "demo", *(arguments or ("--days", "1"))]
     scratch = directory / "scratch"
     scratch.mkdir()
     process = subprocess.Popen(
@@ -108,6 +112,26 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
         running = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
         left = [str(path) for path in (tmp_path / "scratch").glob("noted-time-*")]
         left += [line for line in running if str(tmp_path) in line]
+    assert (was_running, process.returncode != 0, left) == (True, True, []), output
+
+
+def test_ctrl_c_ends_database_broker_and_connect() -> None:
+    """The directory is not pytest's, because PostgreSQL runs as another user."""
+    if find_binaries() is None or not debezium.find_class_path():
+        pytest.skip("PostgreSQL or Debezium is not installed")
+    with TemporaryDirectory(prefix="noted-time-") as name:
+        Path(name).chmod(0o755)
+        scratch = Path(name, "scratch")
+        started = "noted-time-*/connect/log"
+        with demo(Path(name), "--cdc") as process:
+            wait_until(lambda: process.poll() is not None or any(scratch.glob(started)))
+            was_running = process.poll() is None
+
+            os.killpg(process.pid, signal.SIGINT)
+
+            output, _ = process.communicate(timeout=PATIENCE_S)
+            wait_until(lambda: not find_marked(name))
+        left = [path.name for path in scratch.iterdir()]
     assert (was_running, process.returncode != 0, left) == (True, True, []), output
 
 

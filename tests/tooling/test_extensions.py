@@ -158,6 +158,14 @@ def test_a_plug_shows_the_help_of_its_commands(name: str) -> None:
             assert function.__doc__.startswith(command.help)
 
 
+@pytest.mark.parametrize("group", ["observe", "observe kafka", "relay"])
+def test_a_group_shows_all_commands_in_one_panel(group: str) -> None:
+    """The commands of an extension stand among those of the core."""
+    shown = CliRunner().invoke(app, [*group.split(), "--help"]).stdout
+
+    assert re.findall(r"╭─ (.+?) ─", shown) == ["Options", "Commands"]
+
+
 @pytest.mark.parametrize("name", EXTENSIONS)
 def test_an_extension_has_a_short_readme(root: Path, name: str) -> None:
     folder = root / "noted_time_extensions" / name

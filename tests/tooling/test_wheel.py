@@ -56,15 +56,14 @@ def wheel_install(tmp_path_factory: pytest.TempPathFactory) -> "Installation":
     return Installation(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
 
 
-def test_the_wheel_carries_types_and_migrations(wheel_install: Installation) -> None:
+def test_the_wheel_carries_types_migrations_and_sql(wheel_install: Installation) -> None:
     """Each package is marked as typed. `./run test --packages` compares all files."""
     with ZipFile(wheel_install.wheel) as files:
         names = set(files.namelist())
 
     typed_packages = [*PACKAGES[:-1], *(f"{PACKAGES[-1]}/{name}" for name in EXTENSIONS)]
-    expected = {f"{package}/py.typed" for package in typed_packages} | {
-        "controller/migrations/env.py"
-    }
+    expected = {f"{package}/py.typed" for package in typed_packages}
+    expected |= {"controller/migrations/env.py", "noted_time_extensions/debezium/heartbeat.sql"}
     assert expected - names == set()
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 import psycopg
 
-from tools.trials.broker import Broker
+from tools.trials.broker import Record
 from tools.trials.postgres import Server
 
 TABLES = ("orders", "payments")
@@ -113,10 +113,10 @@ def _read_us(time: object) -> int:
     return round(time.timestamp() * 1_000_000)
 
 
-def find_places(broker: Broker, topic: str) -> dict[int, Place]:
-    """Return where each row was first written in a topic."""
+def find_places(records: Iterable[Record]) -> dict[int, Place]:
+    """Return where each row was first written in a topic with these records."""
     places: dict[int, Place] = {}
-    for record in broker.records(topic):
+    for record in records:
         if record.value is None:
             continue
         number = json.loads(record.value)["after"]["id"]
@@ -126,18 +126,18 @@ def find_places(broker: Broker, topic: str) -> dict[int, Place]:
     return places
 
 
-def count_missing(
+def list_missing(
     noted_time: NotedTime, times_us: Mapping[int, int], places: Mapping[int, Place]
-) -> int:
-    """Return how many rows, whose times are `times_us`, are missing below a noted time."""
-    missing = 0
+) -> list[int]:
+    """Return the times of the rows that are missing below a noted time, of all `times_us`."""
+    missing_times: list[int] = []
     for number, time_us in times_us.items():
         if time_us >= noted_time.time * 1000:
             continue
         place = places.get(number)
         if place is None or place.offset >= noted_time.ends.get(place.partition, 0):
-            missing += 1
-    return missing
+            missing_times.append(time_us)
+    return missing_times
 
 
 def list_wrong(
@@ -146,6 +146,6 @@ def list_wrong(
     """Return the noted times with a missing row."""
     wrong: list[NotedTime] = []
     for noted_time in noted_times:
-        if count_missing(noted_time, times_us, places):
+        if list_missing(noted_time, times_us, places):
             wrong.append(noted_time)
     return wrong

@@ -130,6 +130,7 @@ class Server:
                 cwd=self._directory,
                 stdout=log,
                 stderr=log,
+                process_group=0,  # Ctrl-C is not for it: its clients end first
                 **self._user,
             )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.trials import debezium
+from tools.trials.calls import Calls
 from tools.trials.changes import (
     TABLES,
     NotedTime,
@@ -19,7 +20,8 @@ from tools.trials.changes import (
 from tools.trials.daemons import Daemon
 from tools.trials.kafka import Broker
 from tools.trials.postgres import Server
-from tools.trials.served import Served
+
+COUNT = "SELECT count(*) FROM {table}"
 
 
 class Verdict(NamedTuple):
@@ -34,7 +36,7 @@ class Shop:
     """A database, its connector, its topics and their streams."""
 
     def __init__(
-        self, server: Server, broker: Broker, served: Served, name: str, directory: Path
+        self, server: Server, broker: Broker, served: Calls, name: str, directory: Path
     ) -> None:
         self.server, self.broker, self.served, self.name = server, broker, served, name
         self.directory = directory
@@ -78,6 +80,11 @@ class Shop:
         with Daemon(words, self.directory / f"{table}.log", os.environ) as observer:
             yield observer
 
+    def count_changes(self, table: str) -> int:
+        """Return how many changes of a table are committed."""
+        ((count,),) = self.server.execute(COUNT.format(table=table), self.url)
+        return int(count)
+
     def list_noted(self, table: str) -> list[NotedTime]:
         noted_times: list[NotedTime] = []
         for mark in self.served.all_marks(self.name_topic(table), "default"):
@@ -91,6 +98,6 @@ class Shop:
         for change in list_changes(self.server, self.url, table):
             times_us[change.id] = change.commit_us if by == "commit" else change.start_us
         noted_times = self.list_noted(table)
-        places = find_places(self.broker, self.name_topic(table))
+        places = find_places(self.broker.records(self.name_topic(table)))
         wrong = list_wrong(noted_times, times_us, places)
         return Verdict(len(noted_times), wrong, len(times_us))
