@@ -38,9 +38,9 @@ def main() -> None:
         raise SystemExit(2) from error
 
 
-def _has_other_copy(entry: str) -> bool:
-    is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
-    return not is_ours and any(Path(entry, name).is_dir() for name in OWN_PACKAGES)
+def _has_other_copy(folder: str) -> bool:
+    is_ours = Path(folder).resolve() == Path(__file__).resolve().parents[1]
+    return not is_ours and any(Path(folder, name).is_dir() for name in OWN_PACKAGES)
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ class GrowingEnds:
         return nonzero
 
     def reach(self, ends: Mapping[int, int]) -> None:
-        seen = dict(self.seen)
-        join_into(seen, ends)
-        self.seen = seen
+        ends_so_far = dict(self.seen)
+        join_into(ends_so_far, ends)
+        self.seen = ends_so_far
 
 
 @dataclass(slots=True)

@@ -171,7 +171,7 @@ class TimeForm:
         >>> TimeForm("s").describe_outside(1_795_694_400_000_000), TimeForm().describe_outside(0)
         ('times that look like Unix ms', None)
         """
-        if any(time in each for each in PLACEHOLDER_SPANS):
+        if any(time in span for span in PLACEHOLDER_SPANS):
             return None
         size = UNIT_SIZES[self.unit or "ms"]
         for unit, words in UNIT_NAMES.items():
@@ -229,9 +229,9 @@ class TimeForm:
         first, second = passes
         if first == second:
             return first
-        found = FirstPass(first)
-        found.second = second
-        return found
+        first_pass = FirstPass(first)
+        first_pass.second = second
+        return first_pass
 
 
 IN_MS = TimeForm("ms", bounds=ANY_TIME)
@@ -269,18 +269,20 @@ def find_doubt(name: str, values: Iterable[object], arrival: int) -> str | None:
     >>> find_doubt("ts", [1357034400], now)
     'the times of `ts`, for example 1357034400, are near 2026-11-26 in no unit; they are 2013-01-01 as seconds: if that is right, pass it as --unit'
     """  # noqa: E501 - sentences as they are printed
-    numbers = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
+    numbers = sorted(
+        number for number in map(_parse_number, islice(values, FIRST_TIMES)) if number is not None
+    )
     form = _find_format(numbers, arrival)
     if form is None and find_bounds([*map(IN_MS.scale_to_ms, numbers)]) is UNIX_MS:
         return None
-    shown = numbers[len(numbers) // 2]
-    example = f"the times of `{name}`, for example {shown}"
+    median = numbers[len(numbers) // 2]
+    example = f"the times of `{name}`, for example {median}"
     if form is not None:
         return f"{example}, look like digits of a date: pass --format {form}"
     return (
-        _describe_unit(name, shown, arrival)
-        or _describe_epochs(example, shown, arrival)
-        or _describe_old(example, shown, arrival)
+        _describe_unit(name, median, arrival)
+        or _describe_epochs(example, median, arrival)
+        or _describe_old(example, median, arrival)
         or f"{example}, are Unix time in no unit: pass --unit ms to take them as they are"
     )
 
@@ -345,7 +347,7 @@ def _find_format(numbers: Sequence[float | Decimal], now: int) -> str | None:
     for form in (*DIGIT_FORMATS, SHORT_FORMAT):
         first_year = this_year - 2 if form == SHORT_FORMAT else FIRST_YEAR
         years = range(first_year, this_year + (3 if form == SHORT_FORMAT else 2))
-        if numbers and 2 * sum(_is_date(each, form, years) for each in numbers) > len(numbers):
+        if numbers and 2 * sum(_is_date(number, form, years) for number in numbers) > len(numbers):
             return form
     return None
 
@@ -359,10 +361,10 @@ def _is_date(number: float | Decimal, form: str, years: range) -> bool:
 def _parse_number(value: Any) -> float | Decimal | None:  # noqa: ANN401 - any value of a row
     if isinstance(value, str):
         text = value.strip()
-        matched = NUMBER_PATTERN.fullmatch(text)
-        if matched is None:
+        match = NUMBER_PATTERN.fullmatch(text)
+        if match is None:
             return None
-        return Decimal(text) if matched[1] or matched[2] else int(text)
+        return Decimal(text) if match[1] or match[2] else int(text)
     if isinstance(value, float | Decimal):
         return value if isfinite(value) else None
     return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None

@@ -69,7 +69,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     dataset: DatasetArgument,
     *,
-    of: DatasetOptions,
+    options: DatasetOptions,
     writers: RequiredWriters,
     floor: Annotated[
         Tiling,
@@ -102,9 +102,11 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time complete-to flights --floor 1h
     """
     floor = _place_windows(floor, zone)
-    asked = replace(writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone))
+    requirement = replace(
+        writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone)
+    )
     try:
-        answer = run(of.open(call, dataset).judge(asked), build_performer(call.ask))
+        answer = run(options.open(call, dataset).judge(requirement), build_performer(call.ask))
     except NotYet as error:
         fail(str(error), status=MISSING_STATUS)
     if call.print_json(answer) and not answer.is_complete:
@@ -136,27 +138,29 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time windows flights --window 1d
     """
-    after = None if since is None else parse_time(since)
+    from_time = None if since is None else parse_time(since)
     window = _place_windows(window, zone)
-    page = call.ask(ask_windows(stream, window, after, domain, limit=limit))
+    page = call.ask(ask_windows(stream, window, from_time, domain, limit=limit))
     if call.print_json(page):
         return
     times = ShownTimes(zone)
-    for each in page.windows:
-        start = _format_border(times.format(each.start, each.start_shown), window)
-        echo(f"{start} {_describe_window(each)}")
+    for complete_window in page.windows:
+        start = _format_border(
+            times.format(complete_window.start, complete_window.start_shown), window
+        )
+        echo(f"{start} {_describe_window(complete_window)}")
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
     if page.sealed:
         echo(f"{stream} is sealed, so it is complete to any time: no window follows")
         return
-    what = "no window is complete yet"
+    fact = "no window is complete yet"
     if page.windows:
         last = page.windows[-1]
-        what = f"{_format_border(times.format(last.end, last.end_shown), window)} is not complete"
+        fact = f"{_format_border(times.format(last.end, last.end_shown), window)} is not complete"
     echo(
-        ": ".join(filter(None, (what, describe_waiting(page.waiting_for, page.holding_back_count))))
+        ": ".join(filter(None, (fact, describe_waiting(page.waiting_for, page.holding_back_count))))
     )
 
 
@@ -177,19 +181,19 @@ class ShownTimes:
     zone: tzinfo
     is_utc_said: bool = False
 
-    def format(self, time: int, shown: str | None) -> str:
-        """Return `shown`, or the time in UTC if an older controller does not show it."""
-        if shown is not None:
-            return shown
+    def format(self, time: int, text: str | None) -> str:
+        """Return `text`, or the time in UTC if an older controller does not show it."""
+        if text is not None:
+            return text
         if self.zone is not UTC and not self.is_utc_said:
             self.is_utc_said = True
             say(IN_UTC.format(self.zone))
         return format_time(time)
 
 
-def _format_border(shown: str, windows: Tiling) -> str:
+def _format_border(text: str, windows: Tiling) -> str:
     """Leave out midnight where windows are of days."""
-    return shown if windows.size_ms % DAY_MS else shown.partition("T00:00:00")[0]
+    return text if windows.size_ms % DAY_MS else text.partition("T00:00:00")[0]
 
 
 def _describe_window(window: CompleteWindow) -> str:
@@ -247,13 +251,13 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
         "start": lambda window: times.format(window["start"], window["start_shown"]),
         "end": lambda window: times.format(window["end"], window["end_shown"]),
     }
-    most = MAX_INT64 if everything else limit
+    max_windows = MAX_INT64 if everything else limit
     first_page, page = call.print_list(
         ask_windows(stream, size, None, domain, changed_since=parse_time(time)),
         "windows",
         {**borders, **CHANGED_COLUMNS},
         cursor="after",
-        limit=most,
+        limit=max_windows,
         facts=("looked_at",),
     )
     if looked_at is not None and not page.has_more:

@@ -71,7 +71,7 @@ class DatasetOptions:
 
     def _check(self, dataset: Dataset, *, again: bool) -> None:
         kind = dataset.kind
-        of_kinds = {
+        kinds_by_option = {
             "--domain": (self.domain, ("stream", "group", "checkpoint")),
             "--name": (self.name, ("table",)),
             "--stream": (self.stream, ("group", "checkpoint")),
@@ -79,8 +79,8 @@ class DatasetOptions:
             "--offsets": (self.offsets, ("stream",)),
             "--inclusive": (self.inclusive, ("stream",)),
         }
-        for name, (given, kinds) in of_kinds.items():
-            if given and kind not in kinds:
+        for name, (value, kinds) in kinds_by_option.items():
+            if value and kind not in kinds:
                 raise typer.BadParameter(f"{name} has no effect on a {kind}: leave it out")
         if self.inclusive and self.offsets is None:
             raise typer.BadParameter("--inclusive is about --offsets: name both")
@@ -93,8 +93,8 @@ class DatasetOptions:
             text = sys.stdin.read() if name == STDIN_NAME else Path(name).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise Rejected(f"the offsets in {name} cannot be read: {error}") from error
-        by = "the offsets given" if name == STDIN_NAME else f"the offsets in {name}"
-        return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), by)
+        origin = "the offsets given" if name == STDIN_NAME else f"the offsets in {name}"
+        return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ from noted_time_cli.terminal.output import Columns, echo, print_table
 
 WAITING_COLUMNS: Columns = {
     "writer": "writer",
-    "time": lambda each: format_time(each["time"]),
-    "waited": lambda each: format_seconds(each["held_back_ms"]),
-    "times out in": lambda each: format_seconds(each["times_out_in_ms"]),
-    "lower without it": lambda each: format_time(each["lower_without"]),
+    "time": lambda row: format_time(row["time"]),
+    "waited": lambda row: format_seconds(row["held_back_ms"]),
+    "times out in": lambda row: format_seconds(row["times_out_in_ms"]),
+    "lower without it": lambda row: format_time(row["lower_without"]),
 }
 
 SEGMENT_COLUMNS: Columns = {
@@ -66,9 +66,9 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time explain flights --exclude UA
     """
-    reached = json.dumps(parse_offsets(position, "--position")) if position else None
+    position_text = json.dumps(parse_offsets(position, "--position")) if position else None
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": writer_timeout}
-    query["position"] = reached
+    query["position"] = position_text
     path = stream_path(stream, "explain")
     explanation = call.ask_json(Question("GET", path, query, answer=Explanation))
     if not call.print_json(explanation):
@@ -79,9 +79,9 @@ def _list_waiting(explanation: Json) -> list[Json]:
     """List no writers while the watermark advances as usual."""
     if explanation["condition"] == "advancing":
         return []
-    without = explanation["lower_without"]
+    lowers = explanation["lower_without"]
     return [
-        each | {"lower_without": without.get(each["writer"])} for each in explanation["waiting_for"]
+        row | {"lower_without": lowers.get(row["writer"])} for row in explanation["waiting_for"]
     ]
 
 

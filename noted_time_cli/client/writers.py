@@ -160,29 +160,31 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
         return
     for turn in count(1):
         row = call.ask_json(Question("GET", path, answer=WriterRow))
-        noted_at, excluded = row["noted_at"], row["excluded"]
-        if excluded and excluded["reason"] == "removed":
-            since = format_time(excluded["excluded_at"])
+        noted_at, exclusion = row["noted_at"], row["excluded"]
+        if exclusion and exclusion["reason"] == "removed":
+            removed_at = format_time(exclusion["excluded_at"])
             if not call.print_json(row):
-                say(f"Nothing has changed: {writer} was removed from {stream} at {since}.")
+                say(f"Nothing has changed: {writer} was removed from {stream} at {removed_at}.")
             return
         for line in _list_effects(call, stream, row):
             say(line)
-        last = "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"
-        say(f"{writer} {last}.")
+        last_note = (
+            "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"
+        )
+        say(f"{writer} {last_note}.")
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
         try:
-            removed = call.ask_json(Question("DELETE", path, query, answer=WriterRow))
+            removed_row = call.ask_json(Question("DELETE", path, query, answer=WriterRow))
             break
-        except NotedMeanwhile as noted:
+        except NotedMeanwhile as error:
             if yes and turn == REMOVAL_ATTEMPTS:
                 raise
-            say(f"{writer} has noted meanwhile, at {format_time(noted.noted_at)}.")
-    if not call.print_json(removed):
-        position = removed["position"]
-        at = f", at position {format_position(position)}" if position else ""
-        say(f"Removed {writer} from {stream}{at}.")
+            say(f"{writer} has noted meanwhile, at {format_time(error.noted_at)}.")
+    if not call.print_json(removed_row):
+        position = removed_row["position"]
+        place = f", at position {format_position(position)}" if position else ""
+        say(f"Removed {writer} from {stream}{place}.")
 
 
 def _list_effects(call: Caller, stream: str, row: Json) -> Iterator[str]:
@@ -262,21 +264,21 @@ def suspend_timeout(  # noqa: PLR0913 - one parameter for each flag
     path, query = writer_path(stream, writer, "suspension"), {"comment": comment}
     if lasting is None:
         question = Question("DELETE", path, query, answer=WriterRow)
-        done = f"The timeout of {writer} applies again."
+        sentence = f"The timeout of {writer} applies again."
     else:
         row = call.ask(Question("GET", writer_path(stream, writer), answer=WriterRow))
         answer = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
-        why = _describe_needless(row, answer.writer_timeout_ms, lasting)
-        if why is not None and not _is_suspended(call, stream, row):
+        reason = _describe_needless(row, answer.writer_timeout_ms, lasting)
+        if reason is not None and not _is_suspended(call, stream, row):
             if not call.print_json(row):
-                say(f"This changes nothing: {why}")
+                say(f"This changes nothing: {reason}")
             return
         question = Question("POST", path, query, {"for_ms": lasting}, answer=WriterRow)
-        done = (
+        sentence = (
             f"{stream} waits for {writer} for {format_duration(lasting)}, and ignores its timeout."
         )
     if not call.print_json(call.ask(question)):
-        say(done)
+        say(sentence)
 
 
 def _is_suspended(call: Caller, stream: str, row: WriterRow) -> bool:
@@ -325,9 +327,11 @@ def ledger(
     )
 
 
-def _list_absences(entry: Json) -> list[Json]:
-    returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned_writers"]]
-    return [entry | each for each in (*entry["writers"], *returned)]
+def _list_absences(ledger_entry: Json) -> list[Json]:
+    returned_rows = [
+        {"writer": writer, "reason": "returned"} for writer in ledger_entry["returned_writers"]
+    ]
+    return [ledger_entry | row for row in (*ledger_entry["writers"], *returned_rows)]
 
 
 @client_command
@@ -355,13 +359,18 @@ def _describe_change(change: Json) -> str:
 
 
 def _describe_settings(was: Json, is_now: Json) -> str:
-    pairs = ((name, format_setting(name, old), is_now[name]) for name, old in was.items())
-    return "; ".join(f"{name}: {old} → {format_setting(name, new)}" for name, old, new in pairs)
+    pairs = (
+        (name, format_setting(name, old_value), is_now[name]) for name, old_value in was.items()
+    )
+    return "; ".join(
+        f"{name}: {old_value} → {format_setting(name, new_value)}"
+        for name, old_value, new_value in pairs
+    )
 
 
 def _describe_scaling(_: Json, event: Json) -> str:
-    created = " ".join(sorted(event["created"], key=int)) or "-"
-    return f"sealed {format_position(event['sealed'])}, created {created}"
+    created_segments = " ".join(sorted(event["created"], key=int)) or "-"
+    return f"sealed {format_position(event['sealed'])}, created {created_segments}"
 
 
 def _describe_went_back(was: Json, is_now: Json) -> str:

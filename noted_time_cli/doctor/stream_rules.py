@@ -53,11 +53,11 @@ class ExaminedStream(NamedTuple):
 
 
 def judge_stream(facts: ExaminedStream) -> list[Finding]:
-    explained = islice(facts.explained.items(), None if facts.page["writers"] else 1)
+    explanations = islice(facts.explained.items(), None if facts.page["writers"] else 1)
     return [
         *judge_settings(facts.stream),
         *judge_expected_writers(facts.stream),
-        *(judge_domain(facts.stream["name"], *each) for each in explained),
+        *(judge_domain(facts.stream["name"], *explanation) for explanation in explanations),
         *judge_writers(facts),
     ]
 
@@ -70,14 +70,20 @@ def judge_settings(stream: Json) -> list[Finding]:
     >>> [each.remedy for each in judge_settings(made | kept)]
     ['noted-time stream set s --writer-timeout 60s']
     """
-    timeout_ms, kept_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
-    name, timeout, kept = stream["name"], format_duration(timeout_ms), format_duration(kept_ms)
+    timeout_ms, retention_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
+    name, timeout, retention = (
+        stream["name"],
+        format_duration(timeout_ms),
+        format_duration(retention_ms),
+    )
     are_unix = any(mark["lower"] in UNIX_MS for mark in stream["marks"].values() if mark)
     is_unbound = are_unix and stream["max_time_ahead_ms"] is None
-    at = stream["seal"] and f"; sealed at {format_time(stream['seal']['at'])}, it takes no notes"
+    seal_text = (
+        stream["seal"] and f"; sealed at {format_time(stream['seal']['at'])}, it takes no notes"
+    )
     faults = (
         (timeout_ms < SHORT_MS, f"a pause of {timeout} excludes a writer", "--writer-timeout 60s"),
-        (kept_ms < HOUR_MS, f"marks are kept for {kept} only", "--mark-retention 7d"),
+        (retention_ms < HOUR_MS, f"marks are kept for {retention} only", "--mark-retention 7d"),
         (is_unbound, "no time is refused as too far ahead", "--max-time-ahead 1h"),
     )
     change = f"{name_program()} stream set {name}"
@@ -85,7 +91,7 @@ def judge_settings(stream: Json) -> list[Finding]:
         (is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults
     )
     summary = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
-    return judge("stream", described_faults, f"{summary}{at or ''}")
+    return judge("stream", described_faults, f"{summary}{seal_text or ''}")
 
 
 def judge_expected_writers(stream: Json) -> list[Finding]:
@@ -95,21 +101,21 @@ def judge_expected_writers(stream: Json) -> list[Finding]:
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 
-def judge_domain(stream: str, domain: str, explained: Json) -> Finding:
-    check, fact = f"domain {domain}", " ".join(explained["sentences"])
-    if explained["silence"] in SILENT_STATES or explained["lower"] is None:
-        more = f"{name_program()} explain {stream} --domain {domain}"
-        return Finding(check, "wrong", fact, f"start the writers; {more}")
+def judge_domain(stream: str, domain: str, explanation: Json) -> Finding:
+    check, fact = f"domain {domain}", " ".join(explanation["sentences"])
+    if explanation["silence"] in SILENT_STATES or explanation["lower"] is None:
+        explain_command = f"{name_program()} explain {stream} --domain {domain}"
+        return Finding(check, "wrong", fact, f"start the writers; {explain_command}")
     return Finding(check, "ok", fact)
 
 
 def judge_writers(facts: ExaminedStream) -> list[Finding]:
-    found = defaultdict[tuple[str, str], dict[str, None]](dict)
+    writers_by_fault = defaultdict[tuple[str, str], dict[str, None]](dict)
     for writer, fault, remedy in find_faults(facts):
-        found[fault, remedy][writer] = None
+        writers_by_fault[fault, remedy][writer] = None
     faults = (
-        (True, f"{fault}: {join_names([*named])}", remedy)
-        for (fault, remedy), named in found.items()
+        (True, f"{fault}: {join_names([*writers])}", remedy)
+        for (fault, remedy), writers in writers_by_fault.items()
     )
     page = facts.page
     counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
@@ -118,25 +124,25 @@ def judge_writers(facts: ExaminedStream) -> list[Finding]:
 
 def find_faults(facts: ExaminedStream) -> Iterator[tuple[str, str, str]]:
     """Yield a writer, its fault and the remedy. `explain` describes the fault."""
-    stream, page, explained = facts
+    stream, page, explanations = facts
     rows, program = page["writers"], name_program()
     for row in rows:
         for fault, detail in find_writer_faults(row, stream, page["now"]):
             remedy = FAULT_REMEDIES[fault].format(stream["name"], program=program)
             yield f"{row['writer']}{detail and f' ({detail})'}", fault, remedy
-        for fact in (LogFact(**each) for each in row["because"]):
+        for fact in (LogFact(**fields) for fields in row["because"]):
             if fact.kind != "passed":
                 yield row["writer"], fact.kind.replace("_", " "), describe_fact(fact)[1]
     observers = {row["writer"] for row in rows if row["observes"]}
-    passed = "no_position" if is_mostly_without_positions(rows) else ""
-    for hint in (each for why in explained.values() for each in why["hints"]):
+    needless_hint = "no_position" if is_mostly_without_positions(rows) else ""
+    for hint in (hint for why in explanations.values() for hint in why["hints"]):
         fault, writer = hint["hint"], hint["writer"]
-        if fault == passed:
+        if fault == needless_hint:
             continue
         if fault == "late" and writer in observers:
             fault = "late records"
-        named = fault if fault in FAULT_REMEDIES else "shared name"
-        yield writer, named.replace("_", " "), FAULT_REMEDIES[named]
+        kind = fault if fault in FAULT_REMEDIES else "shared name"
+        yield writer, kind.replace("_", " "), FAULT_REMEDIES[kind]
 
 
 def is_mostly_without_positions(rows: Collection[Json]) -> bool:
@@ -152,12 +158,12 @@ def is_mostly_without_positions(rows: Collection[Json]) -> bool:
 
 def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and its detail."""
-    timeout_ms, since = (
+    timeout_ms, holding_back_began_at = (
         row["timeout_ms"] or stream["writer_timeout_ms"],
         row["holding_back_began_at"],
     )
-    vouched = stream["domains"] if row["domains"] is None else row["domains"]
-    unnoted = [each for each in vouched if each not in row["times"]]
+    domains = stream["domains"] if row["domains"] is None else row["domains"]
+    domains_without_time = [domain for domain in domains if domain not in row["times"]]
     if row["is_expected"]:
         yield "never came", f"expected for {format_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
@@ -168,7 +174,10 @@ def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str,
         yield "alive, but not noting", row["no_time_reason"]
     elif row["is_silent"]:
         yield "silent", f"{format_seconds(row['silent_ms'])} of {format_duration(timeout_ms)}"
-    elif row["times"] and unnoted:
-        yield "holding back without a time", f"never noted {', '.join(unnoted)}"
-    elif since is not None and now - since >= timeout_ms:
-        yield "holding back for longer than its timeout", format_seconds(now - since)
+    elif row["times"] and domains_without_time:
+        yield "holding back without a time", f"never noted {', '.join(domains_without_time)}"
+    elif holding_back_began_at is not None and now - holding_back_began_at >= timeout_ms:
+        yield (
+            "holding back for longer than its timeout",
+            format_seconds(now - holding_back_began_at),
+        )

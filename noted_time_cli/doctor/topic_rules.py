@@ -28,34 +28,36 @@ def find_remedy(error: Exception) -> str:
     return f"correct --kafka, or name the broker's security settings by --config: {SECURED_PAGE}"
 
 
-def judge_rights(allowed: Collection[str]) -> list[Finding]:
+def judge_rights(operations: Collection[str]) -> list[Finding]:
     """Judge the operations that a client may do on a topic.
 
     >>> [judge_rights(may)[0].outcome for may in ({"READ", "DESCRIBE"}, {"WRITE"}, {"DESCRIBE"})]
     ['ok', 'ok', 'wrong']
     """
-    fact = f"this client may {', '.join(sorted(allowed))}"
+    fact = f"this client may {', '.join(sorted(operations))}"
     faults = [
-        ({"READ", "WRITE"}.isdisjoint(allowed), f"{fact}: neither READ nor WRITE", RIGHTS_REMEDY)
+        ({"READ", "WRITE"}.isdisjoint(operations), f"{fact}: neither READ nor WRITE", RIGHTS_REMEDY)
     ]
-    only = "" if "READ" in allowed else ": not READ, which readers and observers need"
-    return judge("rights", faults, f"{fact}{only}")
+    missing_right = "" if "READ" in operations else ": not READ, which readers and observers need"
+    return judge("rights", faults, f"{fact}{missing_right}")
 
 
 def judge_topic(
-    settings: Mapping[str, str], look: TopicLook, seen: ExaminedStream | None, now: int
+    settings: Mapping[str, str], look: TopicLook, examined_stream: ExaminedStream | None, now: int
 ) -> list[Finding]:
-    age = find_age_ms(look, seen, now)
-    if seen is None:
+    age = find_age_ms(look, examined_stream, now)
+    if examined_stream is None:
         return judge_settings(settings, age, 0, is_observed=False)
-    rows = seen.page["writers"]
-    is_observed = bool(rows) and all(each["observes"] for each in rows)
-    return judge_settings(settings, age, seen.stream["max_time_ahead_ms"], is_observed=is_observed)
+    rows = examined_stream.page["writers"]
+    is_observed = bool(rows) and all(row["observes"] for row in rows)
+    return judge_settings(
+        settings, age, examined_stream.stream["max_time_ahead_ms"], is_observed=is_observed
+    )
 
 
-def find_age_ms(look: TopicLook, seen: ExaminedStream | None, now: int) -> int:
+def find_age_ms(look: TopicLook, examined_stream: ExaminedStream | None, now: int) -> int:
     """Return the largest age of an event at its mark, or else of the newest record."""
-    marks = seen.stream["marks"].values() if seen else ()
+    marks = examined_stream.stream["marks"].values() if examined_stream else ()
     ages: list[int] = [mark["written_at"] - mark["lower"] for mark in marks if mark]
     newest = max((stamp.time for stamp in look.newest.values()), default=now)
     return max(0, *(ages or [now - newest]))
@@ -73,13 +75,13 @@ def judge_settings(
     ['message.timestamp.type=LogAppendTime: the broker overwrites the event times']
     """
     is_stamped = settings.get(TIMESTAMP_TYPE) == "LogAppendTime"
-    names = "retention.ms", *(f"message.timestamp.{each}.max.ms" for each in ("before", "after"))
+    names = "retention.ms", *(f"message.timestamp.{name}.max.ms" for name in ("before", "after"))
     # with LogAppendTime the limits do not concern event times
-    limits = (MAX_INT64 if is_stamped else int(settings.get(n, MAX_INT64)) for n in names)
-    kept_ms, before_ms, after_ms = limits
-    most = MAX_INT64 if ahead_ms is None else ahead_ms
-    old = f"and events are up to {format_duration(age_ms)} old when they are noted"
-    ahead = "any time" if ahead_ms is None else f"{format_duration(ahead_ms)} ahead"
+    limits = (MAX_INT64 if is_stamped else int(settings.get(name, MAX_INT64)) for name in names)
+    retention_ms, before_ms, after_ms = limits
+    max_ahead_ms = MAX_INT64 if ahead_ms is None else ahead_ms
+    age = f"and events are up to {format_duration(age_ms)} old when they are noted"
+    limit = "any time" if ahead_ms is None else f"{format_duration(ahead_ms)} ahead"
     is_compacted = "compact" in settings.get("cleanup.policy", "")
     faults = (
         (
@@ -89,18 +91,23 @@ def judge_settings(
             STAMPS_REMEDY,
         ),
         (is_compacted, "cleanup.policy", "records may be deleted before they are read", "delete"),
-        (0 <= kept_ms < age_ms, names[0], f"records are deleted by their times, {old}", "-1"),
-        (before_ms < age_ms, names[1], f"older events are refused, {old}", MAX_INT64),
-        (after_ms < most, names[2], f"later events are refused, the stream takes {ahead}", most),
+        (0 <= retention_ms < age_ms, names[0], f"records are deleted by their times, {age}", "-1"),
+        (before_ms < age_ms, names[1], f"older events are refused, {age}", MAX_INT64),
+        (
+            after_ms < max_ahead_ms,
+            names[2],
+            f"later events are refused, the stream takes {limit}",
+            max_ahead_ms,
+        ),
     )
-    named = (
+    described_faults = (
         (is_so, f"{name}={settings.get(name)}: {fact}", f"set {name}={value}")
         for is_so, name, fact, value in faults
     )
-    shown = (
-        f"{each}={settings.get(each)}" for each in (TIMESTAMP_TYPE, names[0], "cleanup.policy")
+    shown_settings = (
+        f"{name}={settings.get(name)}" for name in (TIMESTAMP_TYPE, names[0], "cleanup.policy")
     )
-    return judge("topic settings", named, ", ".join(shown))
+    return judge("topic settings", described_faults, ", ".join(shown_settings))
 
 
 def judge_replication(settings: Mapping[str, str], replicas: int) -> list[Finding]:
@@ -122,31 +129,60 @@ def judge_replication(settings: Mapping[str, str], replicas: int) -> list[Findin
 STAMPS_REMEDY = f"CreateTime, or observe it: {name_program()} observe kafka timestamp --delay …"
 
 
-def judge_log(look: TopicLook, seen: ExaminedStream) -> list[Finding]:
-    logs, name = seen.stream["logs"], seen.stream["name"]
-    linked = f"{name_program()} stream log {name} {look.id} (page 'Mirrors and several clusters')"
-    remedy = f"use a separate stream; or, if it was linked: {linked}"
+def judge_log(look: TopicLook, examined_stream: ExaminedStream) -> list[Finding]:
+    logs, name = examined_stream.stream["logs"], examined_stream.stream["name"]
+    link_command = (
+        f"{name_program()} stream log {name} {look.id} (page 'Mirrors and several clusters')"
+    )
+    remedy = f"use a separate stream; or, if it was linked: {link_command}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
     return judge("log", [(is_other, fact, remedy)], fact)
 
 
-def judge_segments(look: TopicLook, seen: ExaminedStream) -> list[Finding]:
+def judge_segments(look: TopicLook, examined_stream: ExaminedStream) -> list[Finding]:
     """Judge the writers' positions, which were read before the topic's ends."""
-    noted: dict[int, tuple[int, str]] = {}
-    for row in seen.page["writers"]:
+    writers_ends: dict[int, tuple[int, str]] = {}
+    for row in examined_stream.page["writers"]:
         for segment, offset in row["position"].items():
-            at = int(segment)
-            noted[at] = max(noted.get(at, (0, "")), (offset, row["writer"]))
-    ends, known = look.ends, look.partitions
-    far = [f"{n} to {at} by {who}" for n, (at, who) in noted.items() if at > ends.get(n, at)]
-    bare = sorted(n for n, end in ends.items() if end and n not in noted)
-    strange, lost = sorted(noted.keys() - known), sorted(look.unknown)
-    end = "page 'Symptoms and remedies', section 'An offset is wrong'"
-    faults = (
-        (lost, f"partitions without a leader: {lost}", "see the log of the broker"),
-        (far, f"segments noted beyond the end of their partition: {', '.join(far)}", end),
-        (strange, f"segments that are noted and no partition: {strange}", "name another topic"),
-        (bare, f"partitions with records and no position: {bare}", "have each producer note"),
+            number = int(segment)
+            writers_ends[number] = max(writers_ends.get(number, (0, "")), (offset, row["writer"]))
+    ends, partitions = look.ends, look.partitions
+    segments_beyond = [
+        f"{segment} to {noted_end} by {writer}"
+        for segment, (noted_end, writer) in writers_ends.items()
+        if noted_end > ends.get(segment, noted_end)
+    ]
+    bare_segments = sorted(
+        segment for segment, end in ends.items() if end and segment not in writers_ends
     )
-    return judge("segments", faults, f"{pluralize(len(known), 'partition')}, {len(noted)} noted")
+    strange_segments, unled_partitions = (
+        sorted(writers_ends.keys() - partitions),
+        sorted(look.unknown),
+    )
+    page = "page 'Symptoms and remedies', section 'An offset is wrong'"
+    faults = (
+        (
+            unled_partitions,
+            f"partitions without a leader: {unled_partitions}",
+            "see the log of the broker",
+        ),
+        (
+            segments_beyond,
+            f"segments noted beyond the end of their partition: {', '.join(segments_beyond)}",
+            page,
+        ),
+        (
+            strange_segments,
+            f"segments that are noted and no partition: {strange_segments}",
+            "name another topic",
+        ),
+        (
+            bare_segments,
+            f"partitions with records and no position: {bare_segments}",
+            "have each producer note",
+        ),
+    )
+    return judge(
+        "segments", faults, f"{pluralize(len(partitions), 'partition')}, {len(writers_ends)} noted"
+    )

@@ -40,8 +40,8 @@ def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str)
     >>> [each.outcome for each in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
     """
-    found = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
-    return found or [Finding(check, "ok", otherwise)]
+    findings = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
+    return findings or [Finding(check, "ok", otherwise)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Report:
     found: list[Finding] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        for each in findings:
-            self.found.append(each)
+        for finding in findings:
+            self.found.append(finding)
             if not self.as_json:
-                outcome = f"{each.outcome:<13}", OUTCOME_COLOURS[each.outcome]
-                remedy = f"\n{'':13}→ {escape_controls(each.remedy)}" if each.remedy else ""
-                check, fact = escape_controls(each.check), escape_controls(each.fact)
+                outcome = f"{finding.outcome:<13}", OUTCOME_COLOURS[finding.outcome]
+                remedy = f"\n{'':13}→ {escape_controls(finding.remedy)}" if finding.remedy else ""
+                check, fact = escape_controls(finding.check), escape_controls(finding.fact)
                 line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
                 create_console().print(line, soft_wrap=True)
 
@@ -88,14 +88,20 @@ class Report:
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
-        count = sum(each.outcome == "wrong" for each in self.found)
-        answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
+        count = sum(finding.outcome == "wrong" for finding in self.found)
+        answer = {"wrong": count, "verdicts": [asdict(finding) for finding in self.found]}
         echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))
         return bool(count)
 
     def _summarize(self, count: int) -> str:
-        skipped = [each for each in self.found if each.outcome == "not checked"]
-        which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in skipped)
-        checks = pluralize(len(self.found) - len(skipped), "check")
-        not_all = f", {len(skipped)} not checked: {which}" if skipped else ""
+        unchecked_findings = [finding for finding in self.found if finding.outcome == "not checked"]
+        unchecked_names = ", ".join(
+            f"{finding.check} ({finding.fact.partition('; ')[0]})" for finding in unchecked_findings
+        )
+        checks = pluralize(len(self.found) - len(unchecked_findings), "check")
+        not_all = (
+            f", {len(unchecked_findings)} not checked: {unchecked_names}"
+            if unchecked_findings
+            else ""
+        )
         return f"{count or 'nothing'} wrong in {checks}{not_all}"

@@ -56,7 +56,7 @@ def escape_controls(text: str) -> str:
     late\n\u001b[2Jok
     """
     return _CONTROL_CHARACTERS.sub(
-        lambda found: _SHORT_ESCAPES.get(found[0], f"\\u{ord(found[0]):04x}"), text
+        lambda match: _SHORT_ESCAPES.get(match[0], f"\\u{ord(match[0]):04x}"), text
     )
 
 
@@ -83,26 +83,26 @@ def print_table(columns: Columns, rows: Iterable[Json]) -> None:
 
 def build_table(columns: Columns, rows: Iterable[Json]) -> Table:
     """Return a table that fits a terminal: times are broken, or each cell has a line."""
-    found, screen = [[*format_cells(columns, row)] for row in rows], create_console()
+    cell_rows, screen = [[*format_cells(columns, row)] for row in rows], create_console()
     wide = screen.options.update(max_width=MAX_WIDTH)
-    shown = _build_cells_table(columns, found)
-    if screen.measure(shown, options=wide).maximum > screen.width:
-        shown = _build_cells_table(
-            columns, ([_DATE_SEPARATOR.sub(" ", cell) for cell in row] for row in found)
+    table = _build_cells_table(columns, cell_rows)
+    if screen.measure(table, options=wide).maximum > screen.width:
+        table = _build_cells_table(
+            columns, ([_DATE_SEPARATOR.sub(" ", cell) for cell in row] for row in cell_rows)
         )
-    if screen.measure(shown, options=wide).minimum > screen.width:
-        lines = ((*zip(columns, row, strict=True), ("", "")) for row in found)
-        shown = _build_cells_table(("", ""), chain.from_iterable(lines))
-    return shown
+    if screen.measure(table, options=wide).minimum > screen.width:
+        lines = ((*zip(columns, row, strict=True), ("", "")) for row in cell_rows)
+        table = _build_cells_table(("", ""), chain.from_iterable(lines))
+    return table
 
 
 def _build_cells_table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(names))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(names))
     for name in names:
-        shown.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold")
     for row in rows:
-        shown.add_row(*row)
-    return shown
+        table.add_row(*row)
+    return table
 
 
 MAX_WIDTH = 10_000
@@ -130,7 +130,7 @@ def format_position(position: Mapping[str, int] | None) -> str:
     >>> format_position({"3": 7, "0": 120}), format_position({})
     ('0:120 3:7', '-')
     """
-    offsets = sorted((position or {}).items(), key=lambda each: int(each[0]))
+    offsets = sorted((position or {}).items(), key=lambda offset: int(offset[0]))
     return " ".join(f"{segment}:{offset}" for segment, offset in offsets) or "-"
 
 
