@@ -104,16 +104,17 @@ class PassedOver:
                 self.end(segment)
 
     def find_waiting(self, *, now: int) -> list[int]:
-        newest = ((segment, *self._newest[segment]) for segment in sorted(self._facts))
-        return [
-            segment
-            for segment, offset, until in newest
-            if now < until and not self._is_passed(segment, offset)
-        ]
+        waiting_segments = []
+        for segment in sorted(self._facts):
+            offset, until = self._newest[segment]
+            if now < until and not self._is_passed(segment, offset):
+                waiting_segments.append(segment)
+        return waiting_segments
 
     def find_active(self, *, now: int) -> set[int]:
         """Return the segments that are not idle. Call it once per poll."""
-        new_segments, self._new = self._new, set()
+        new_segments = self._new
+        self._new = set()
         return new_segments.union(self.find_waiting(now=now))
 
     def list_facts(self, *, now: int) -> list[LogFact]:
@@ -142,5 +143,7 @@ def _describe_passes(passes: Passes, now: int) -> list[LogFact]:
     if passes == "all":
         return [LogFact("passed", 0, 0, now, IDLE_OPTION)]
     segments = sorted(segment for segment, last in passes.items() if last is None)
+    if not segments:
+        return []
     options = format_line(" ".join(f"--pass {segment}" for segment in segments), LABEL_LENGTH)
-    return [LogFact("passed", segments[0], 0, now, options)] if segments else []
+    return [LogFact("passed", segments[0], 0, now, options)]

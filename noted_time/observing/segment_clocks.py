@@ -48,10 +48,11 @@ class SegmentClocks:
         self.is_idle = False
 
     def find_without_time(self, *, now: int) -> list[int]:
-        segments = (segment for segment, clock in self._clocks.items() if clock.time is None)
-        return sorted(
-            segment for segment in segments if not self._has_expired(self._clocks[segment], now)
-        )
+        segments = []
+        for segment, clock in self._clocks.items():
+            if clock.time is None and not self._has_expired(clock, now):
+                segments.append(segment)
+        return sorted(segments)
 
     def add(self, segment: int, *, now: int) -> None:
         if segment not in self._clocks:
@@ -74,12 +75,12 @@ class SegmentClocks:
             clock for clock in self._clocks.values() if not self._has_expired(clock, now)
         ]
         times = [clock.time for clock in active_clocks if clock.time is not None]
-        self._highest = max(
-            (time for time in (self._highest, *times) if time is not None), default=None
-        )
+        times_so_far = times if self._highest is None else [self._highest, *times]
+        self._highest = max(times_so_far, default=None)
         if active_clocks:
             self.is_idle = False
-            return self._advance(min(times) if len(times) == len(active_clocks) else None)
+            have_all_times = len(times) == len(active_clocks)
+            return self._advance(min(times) if have_all_times else None)
         if self.is_idle:
             return []
         self.is_idle = True
