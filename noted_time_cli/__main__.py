@@ -31,8 +31,11 @@ def main() -> None:
             raise
         from noted_time.installation import install_command
 
-        extra = "cli" if missing in CLIENT_LIBRARIES else "controller"
-        needs = f"the extra {extra}" + (", or controller to serve" if extra == "cli" else "")
+        extra = "controller"
+        needs = "the extra controller"
+        if missing in CLIENT_LIBRARIES:
+            extra = "cli"
+            needs = "the extra cli, or controller to serve"
         message = f"the command line needs {needs} ({error}): {install_command(extra)}"
         sys.stderr.write(f"noted-time: {message}\n")
         raise SystemExit(2) from error

@@ -23,8 +23,11 @@ from writer_client import WriterClient
 
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 
-STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
-SILENT_S, BACK_S = 5, 50  # the seconds of a round while the stalled writer does not note
+STALLED_WRITER = "lima"
+WRITER_TIMEOUT_S = 20
+ROUND_S = 60
+SILENT_S = 5  # the second of a round from which the stalled writer does not note
+BACK_S = 50  # the second of a round from which it notes again
 
 BEHIND_MS = 1000
 FIRST_LOOK_S = 2  # until then the writers join
@@ -131,7 +134,8 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None, observer: Obse
         client.join()
         client.flush()
     began = clock.monotonic()
-    for second in count() if lasting_ms is None else range(lasting_ms // 1000):
+    seconds = count() if lasting_ms is None else range(lasting_ms // 1000)
+    for second in seconds:
         clock.sleep(max(0.0, began + second - clock.monotonic()))
         now = int(clock.time() * 1000) - BEHIND_MS
         for segment, (writer, rows) in enumerate(WRITER_RATES.items()):

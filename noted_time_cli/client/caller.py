@@ -30,6 +30,10 @@ Answer = TypeVar("Answer")
 Page = TypeVar("Page")
 
 
+def _list_item(item: Json) -> list[Json]:
+    return [item]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The controllers that a command calls, and whether it prints JSON."""
@@ -102,36 +106,43 @@ class Caller:
         *,
         cursor: str,
         limit: int,
-        rows: Callable[[Json], Iterable[Json]] = lambda row: (row,),
+        list_rows: Callable[[Json], Iterable[Json]] = _list_item,
         also: tuple[str, Columns] | None = None,
         facts: Sequence[str] = (),
     ) -> tuple[Page, Page]:
         """Print up to `limit` items of a paged list, and return the first and the last page.
 
-        `also` names a second list of the page. JSON has the `facts` of the first page, too.
+        An item fills the rows that `list_rows` returns, by default one. `also` names a second list
+        of the page, and its columns. JSON has the `facts` of the first page, too.
         """
         items: list[Json] = []
         next_item = first_page = None
         while True:
-            page_query = {"limit": min(limit - len(items), MOST_ROWS)}
-            page_query |= {} if next_item is None else {cursor: next_item}
-            page = self.ask(replace(question, query={**question.query, **page_query}))
+            page_query = {**question.query, "limit": min(limit - len(items), MOST_ROWS)}
+            if next_item is not None:
+                page_query[cursor] = next_item
+            page = self.ask(replace(question, query=page_query))
             page_json: Json = convert_to_json(page)
             if first_page is None:
-                first_page, first_json = page, page_json
+                first_page = page
+                first_json = page_json
             items += page_json[name]
             next_item = page_json["next"] if page_json.get("has_more", True) else None
             if next_item is None or len(items) >= limit:
                 break
-        second = {} if also is None else {also[0]: page_json[also[0]]}
-        first_facts = {fact: first_json[fact] for fact in facts}
-        if self.print_json({name: items, "next": next_item} | second | first_facts):
+        answer: Json = {name: items, "next": next_item}
+        if also is not None:
+            second_name, second_columns = also
+            answer[second_name] = page_json[second_name]
+        for fact in facts:
+            answer[fact] = first_json[fact]
+        if self.print_json(answer):
             return first_page, page
-        print_table(columns, chain.from_iterable(map(rows, items)))
+        print_table(columns, chain.from_iterable(list_rows(item) for item in items))
         if next_item is not None:
             say(f"There are more than these {limit}: use --limit.")
-        if also is not None and second[also[0]]:
-            print_table(also[1], second[also[0]])
+        if also is not None and answer[second_name]:
+            print_table(second_columns, answer[second_name])
         return first_page, page
 
 
@@ -144,14 +155,15 @@ def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable
         url: Url = DEFAULT_URL,
         token: Token = None,
         as_json: AsJson = False,
-        **given: Any,  # noqa: ANN401 - as the command's
+        **values: Any,  # noqa: ANN401 - as the command's
     ) -> None:
         with report_errors(), closing(Transport(url, token=token)) as transport:
-            run(Caller(transport, as_json), **gather(given))
+            run(Caller(transport, as_json), **gather(values))
 
-    hidden_names = {"given"} if prints else {"given", "as_json"}
-    flags = ({flag.name: flag for flag in run_flags} | list_flags(run_command)).values()
-    return set_flags(run_command, (flag for flag in flags if flag.name not in hidden_names), run)
+    hidden_names = {"values"} if prints else {"values", "as_json"}
+    flags = {flag.name: flag for flag in run_flags} | list_flags(run_command)
+    shown_flags = [flag for name, flag in flags.items() if name not in hidden_names]
+    return set_flags(run_command, shown_flags, run)
 
 
 def writer_path(stream: str, writer: str, *steps: str) -> str:

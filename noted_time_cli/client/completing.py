@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from noted_time.client import run
+from noted_time.client import Json, run
 from noted_time.client.waiting import NotYet, build_performer
 from noted_time.installation import name_program
 from noted_time.reading import CompleteWindow, Tiling
@@ -43,6 +43,7 @@ from noted_time_cli.terminal.options import (
     LimitOption,
     Stream,
     option,
+    parse_optional_time,
     window_option,
     zone_option,
 )
@@ -51,7 +52,9 @@ from reader_client.protocol.questions import ask_windows
 
 CUT_SHORT = 3
 
-EVERY_MS, FULL_HOURS, FULL_DAYS = Tiling(1), Tiling(HOUR_MS), Tiling(DAY_MS)
+EVERY_MS = Tiling(1)
+FULL_HOURS = Tiling(HOUR_MS)
+FULL_DAYS = Tiling(DAY_MS)
 IN_UTC = (
     "noted-time: the controller is of an older version, and shows no times in {0}: they are in UTC"
 )
@@ -138,7 +141,7 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time windows flights --window 1d
     """
-    from_time = None if since is None else parse_time(since)
+    from_time = parse_optional_time(since)
     window = _place_windows(window, zone)
     page = call.ask(ask_windows(stream, window, from_time, domain, limit=limit))
     if call.print_json(page):
@@ -159,9 +162,10 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     if page.windows:
         last = page.windows[-1]
         fact = f"{_format_border(times.format(last.end, last.end_shown), window)} is not complete"
-    echo(
-        ": ".join(filter(None, (fact, describe_waiting(page.waiting_for, page.holding_back_count))))
-    )
+    waiting = describe_waiting(page.waiting_for, page.holding_back_count)
+    if waiting:
+        fact += f": {waiting}"
+    echo(fact)
 
 
 def _place_windows(windows: Tiling, zone: tzinfo) -> Tiling:
@@ -193,25 +197,35 @@ class ShownTimes:
 
 def _format_border(text: str, windows: Tiling) -> str:
     """Leave out midnight where windows are of days."""
-    return text if windows.size_ms % DAY_MS else text.partition("T00:00:00")[0]
+    if windows.size_ms % DAY_MS:
+        return text
+    return text.partition("T00:00:00")[0]
 
 
 def _describe_window(window: CompleteWindow) -> str:
-    last = f", {window.last_writer} was the last" if window.last_writer else ""
     now = int(clock.time() * 1000)
-    without = window.missing.describe(now) + window.late.describe()
+    sentence = f"is complete since {format_time(window.written_at // 1000 * 1000)}"
+    if window.last_writer:
+        sentence += f", {window.last_writer} was the last"
+    sentence += window.missing.describe(now) + window.late.describe()
     if window.before_first_mark:
-        without += ", but nobody vouches for times before the first mark"
-    return f"is complete since {format_time(window.written_at // 1000 * 1000)}{last}{without}"
+        sentence += ", but nobody vouches for times before the first mark"
+    return sentence
 
 
-CHANGED_COLUMNS: Columns = {
-    "late rows": lambda window: (
-        f"{sum(each['rows'] for each in window['late_writers'])}"
-        f"{' and more' if any(each['may_have_more'] for each in window['late_writers']) else ''}"
-    ),
-    "writers": lambda window: ", ".join(each["writer"] for each in window["late_writers"]),
-}
+def _count_late_rows(window: Json) -> str:
+    late_writers = window["late_writers"]
+    rows = sum(late_writer["rows"] for late_writer in late_writers)
+    if any(late_writer["may_have_more"] for late_writer in late_writers):
+        return f"{rows} and more"
+    return str(rows)
+
+
+def _join_late_writers(window: Json) -> str:
+    return ", ".join(late_writer["writer"] for late_writer in window["late_writers"])
+
+
+CHANGED_COLUMNS: Columns = {"late rows": _count_late_rows, "writers": _join_late_writers}
 
 
 @client_command
@@ -273,7 +287,9 @@ def _write_look(file: Path, looked_at: int | None, time: str) -> None:
     """Write the TIME of the next look, which is the same one if the controller names none."""
     if looked_at is None:
         say(f"noted-time: it is not known when the controller looked, so {file} has the same TIME")
-    next_time = time if looked_at is None else format_time(looked_at)
+        next_time = time
+    else:
+        next_time = format_time(looked_at)
     try:
         file.write_text(f"{next_time}\n", "utf-8")
     except OSError as error:
@@ -284,9 +300,9 @@ def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str |
     if not writers:
         clock = "the controller's clock was set near TIME, or the controller's clock is before TIME"
         return f"{NOT_SO_FAR}, {clock}: other windows may have changed, too. Load"
-    known_domain = f" --domain {domain}" if domain else ""
+    domain_option = f" --domain {domain}" if domain else ""
     commands = "; ".join(
-        f"{name_program()} note {stream} {writer}{known_domain} --late ROWS --least TIME"
+        f"{name_program()} note {stream} {writer}{domain_option} --late ROWS --least TIME"
         for writer in writers[:NAMES_PER_SENTENCE]
     )
     names = join_names(writers)

@@ -18,14 +18,14 @@ from noted_time_cli.terminal.options import (
     parse_name,
     parse_offsets,
 )
-from noted_time_cli.terminal.output import Columns, echo, print_table
+from noted_time_cli.terminal.output import Columns, echo, make_column, print_table
 
 WAITING_COLUMNS: Columns = {
     "writer": "writer",
-    "time": lambda row: format_time(row["time"]),
-    "waited": lambda row: format_seconds(row["held_back_ms"]),
-    "times out in": lambda row: format_seconds(row["times_out_in_ms"]),
-    "lower without it": lambda row: format_time(row["lower_without"]),
+    "time": make_column("time", format_time),
+    "waited": make_column("held_back_ms", format_seconds),
+    "times out in": make_column("times_out_in_ms", format_seconds),
+    "lower without it": make_column("lower_without", format_time),
 }
 
 SEGMENT_COLUMNS: Columns = {
@@ -47,7 +47,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         option("WRITER", "Explain as if this writer were excluded. Repeatable.", parse=parse_name),
     ] = NO_VALUES,
     writer_timeout: Annotated[
-        int | None, duration("Explain as if this were the writer timeout.", least=1)
+        int | None, duration("Explain as if this were the writer timeout.", minimum=1)
     ] = None,
     position: Annotated[
         list[str],

@@ -38,6 +38,7 @@ from noted_time_cli.terminal.options import (
     duration,
     option,
     parse_offsets,
+    parse_optional_time,
 )
 from noted_time_cli.terminal.output import say
 from writer_client.sending.answers import read_answer
@@ -70,7 +71,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     ] = "live",
     domain: DomainOption = None,
     timeout: Annotated[
-        int | None, duration("The writer's timeout from now on, such as 90m.", least=1)
+        int | None, duration("The writer's timeout from now on, such as 90m.", minimum=1)
     ] = None,
     late: Annotated[
         int | None,
@@ -109,37 +110,49 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
     if since is not None and (late is not None or not (time or position)):
         raise typer.BadParameter("--since has no effect with --late, or without TIME or --position")
-    noted_time = None if time is None else parse_time(time, up=False)
     writer_note = Note(
         writer,
-        noted_time,
+        None if time is None else parse_time(time, up=False),
         parse_offsets(position, "--position"),
         domain=domain,
         state=state,
         timeout_ms=timeout or UNCHANGED_TIMEOUT,
         late_rows=_build_late_rows(late, least, most),
-        from_time=None if since is None else parse_time(since),
+        from_time=parse_optional_time(since),
         contact=contact,
     )
-    path = writer_path(stream, writer)
-    try:
-        if not join:
-            call.ask(Question("GET", path, answer=WriterRow))
-        answer, result = _post(call, stream, writer_note)
-        is_unknown = isinstance(result, Refused) and result.status == "unknown_writer"
-        if join and is_unknown:  # only a member may leave
-            answer, result = _post(call, stream, Note(writer), writer_note)
-    except UnknownWriter as unknown:
-        raise _add_remedy(unknown, ".", "A new writer needs --join") from None
-    except UnknownStream as unknown:
-        create = f"`{name_program()} stream create {stream}` creates it"
-        raise _add_remedy(unknown, ";", create) from None
-    if not isinstance(result, Accepted):
-        raise result.error(writer_note.writer)
+    answer, result = _note_or_join(call, stream, writer_note, is_joining=join)
     if not call.print_json(answer):
         say(_describe_result(stream, writer_note, result))
     if result.exclusion is None and (warning := _describe_late(stream, writer_note, result.lower)):
         say(warning)
+
+
+def _note_or_join(
+    call: Caller, stream: str, writer_note: Note, *, is_joining: bool
+) -> tuple[Json, Accepted]:
+    """Return the answer to a note as JSON and as a value, or raise the error of a refusal.
+
+    A new writer is refused unless `is_joining`. If its first note leaves the stream, it joins by a
+    note before, because only a member may leave.
+    """
+    writer = writer_note.writer
+    path = writer_path(stream, writer)
+    try:
+        if not is_joining:
+            call.ask(Question("GET", path, answer=WriterRow))
+        answer, result = _post(call, stream, writer_note)
+        is_unknown = isinstance(result, Refused) and result.status == "unknown_writer"
+        if is_joining and is_unknown:
+            answer, result = _post(call, stream, Note(writer), writer_note)
+    except UnknownWriter as error:
+        raise _add_remedy(error, ".", "A new writer needs --join") from None
+    except UnknownStream as error:
+        create = f"`{name_program()} stream create {stream}` creates it"
+        raise _add_remedy(error, ";", create) from None
+    if not isinstance(result, Accepted):
+        raise result.error(writer)
+    return answer, result
 
 
 def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Refused]:
@@ -177,9 +190,7 @@ def _build_late_rows(
         if max_time is not None:
             raise typer.BadParameter("--most TIME needs --late ROWS")
         return None
-    late_rows = LateRows(
-        rows, parse_time(min_time), None if max_time is None else parse_time(max_time)
-    )
+    late_rows = LateRows(rows, parse_time(min_time), parse_optional_time(max_time))
     if is_reversed(late_rows):
         raise typer.BadParameter("--most is before --least: exchange them")
     return late_rows
@@ -187,7 +198,9 @@ def _build_late_rows(
 
 def _add_remedy(error: Rejected, separator: str, remedy: str) -> Rejected:
     sentence = str(error)
-    return Rejected(f"{sentence}{'' if sentence.endswith('?') else separator} {remedy}")
+    if not sentence.endswith("?"):
+        sentence += separator
+    return Rejected(f"{sentence} {remedy}")
 
 
 def _describe_late(stream: str, writer_note: Note, lower: int | None) -> str:
@@ -209,31 +222,29 @@ def _describe_late(stream: str, writer_note: Note, lower: int | None) -> str:
 
 
 def _describe_result(stream: str, writer_note: Note, result: Accepted) -> str:
-    writer, lower = writer_note.writer, result.lower
-    if writer_note.state != "live":
-        sentence = f"{writer} is {writer_note.state}: {stream} does not wait for it."
-    elif isinstance(writer_note.late_rows, LateRows):
-        rows, min_time = (
-            pluralize(writer_note.late_rows.rows, "row"),
-            format_time(writer_note.late_rows.min_time),
-        )
-        sentence = f"{writer} reported {rows} from {min_time} on that came below the watermark."
-    elif writer_note.time is None:
-        timeout = format_duration(result.timeout_ms or 0)
-        sentence = f"{writer} joined: {stream} waits for it, for {timeout} of silence at most."
-    else:
-        sentence = f"{writer} noted {format_time(writer_note.time)}."
-    if result.exclusion is None:  # before the first note there is no lower
+    """Say what was noted, and to which time the stream is complete, or which rows are late."""
+    fact = _describe_note(stream, writer_note, result.timeout_ms or 0)
+    if result.exclusion is not None:
+        reason = STATUS_WORDS[result.exclusion.reason]
+        excluded_at = format_time(result.exclusion.excluded_at)
         return (
-            sentence
-            if lower is None
-            else f"{sentence} {stream} is complete to {format_time(lower)}."
+            f"{fact} But {stream} advanced without it ({reason} at {excluded_at}): "
+            f"its rows below {format_time(result.lower)} are late."
         )
-    reason, excluded_at = (
-        STATUS_WORDS[result.exclusion.reason],
-        format_time(result.exclusion.excluded_at),
-    )
-    return (
-        f"{sentence} But {stream} advanced without it ({reason} at {excluded_at}): "
-        f"its rows below {format_time(lower)} are late."
-    )
+    if result.lower is None:  # before the first note
+        return fact
+    return f"{fact} {stream} is complete to {format_time(result.lower)}."
+
+
+def _describe_note(stream: str, writer_note: Note, timeout_ms: int) -> str:
+    writer = writer_note.writer
+    if writer_note.state != "live":
+        return f"{writer} is {writer_note.state}: {stream} does not wait for it."
+    if isinstance(writer_note.late_rows, LateRows):
+        rows = pluralize(writer_note.late_rows.rows, "row")
+        min_time = format_time(writer_note.late_rows.min_time)
+        return f"{writer} reported {rows} from {min_time} on that came below the watermark."
+    if writer_note.time is None:
+        timeout = format_duration(timeout_ms)
+        return f"{writer} joined: {stream} waits for it, for {timeout} of silence at most."
+    return f"{writer} noted {format_time(writer_note.time)}."

@@ -22,7 +22,7 @@ def format_setting(name: str, value: object) -> str:
     ('1h 30m', 'a, b')
     """
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
+        return ", ".join(str(element) for element in value) or "-"
     if name.endswith("_ms") and isinstance(value, int):
         return format_duration(value)
     return "none" if value is None else str(value)
@@ -33,7 +33,9 @@ def _get_form(setting: Setting) -> str:
         return "DURATION"
     if setting.kind is int:
         return "NUMBER"
-    return "NAME" if get_origin(setting.kind) is tuple else "|".join(setting.choices) or "TEXT"
+    if get_origin(setting.kind) is tuple:
+        return "NAME"
+    return "|".join(setting.choices) or "TEXT"
 
 
 def _format_default(name: str, value: object) -> str:
@@ -43,12 +45,18 @@ def _format_default(name: str, value: object) -> str:
     ('10^12', '4096')
     """
     text = format_setting(name, value)
-    return re.sub("^10{6,}$", lambda match: f"10^{len(match[0]) - 1}", text)
+    if re.fullmatch("10{6,}", text):
+        return f"10^{len(text) - 1}"
+    return text
 
 
 def _make_parser(setting: Setting) -> Callable[[str], object] | None:
-    """Make a parser that does not change the text `none`."""
-    form, minimum, maximum = _get_form(setting), setting.least, setting.most
+    """Make a parser that does not change the text `none`. A text that is free needs none."""
+    form = _get_form(setting)
+    minimum = setting.least
+    maximum = setting.most
+    if form not in {"DURATION", "NUMBER", "NAME"}:
+        return None
 
     def parse(text: str) -> object:
         if text == "none" and setting.is_nullable:
@@ -61,18 +69,26 @@ def _make_parser(setting: Setting) -> Callable[[str], object] | None:
             raise Unreadable(f"must be a number from {minimum} to {maximum}, not {text[:40]!r}")
         return int(text)
 
-    return parse if form in {"DURATION", "NUMBER", "NAME"} else None
+    return parse
 
 
 def _make_flag(setting: Setting) -> Parameter:
-    form, name, default_value = _get_form(setting), setting.name.removesuffix("_ms"), None
-    kind: Any = Literal[tuple(setting.choices)] | None if setting.choices else str | None
+    form = _get_form(setting)
+    name = setting.name.removesuffix("_ms")
+    kind: Any = str | None
+    default_value: Any = None
     help_text = setting.about.replace("null", "`none`")
     if form == "NAME":
-        name, kind, default_value = name.removesuffix("s"), list[str], NO_VALUES
+        name = name.removesuffix("s")
+        kind = list[str]
+        default_value = NO_VALUES
         help_text += " Repeatable."
-    default = _format_default(setting.name, setting.default) if setting.default else False
-    flag = option(form, help_text, default=default, parse=_make_parser(setting))
+    elif setting.choices:
+        kind = Literal[tuple(setting.choices)] | None
+    shown_default: str | bool = False
+    if setting.default:
+        shown_default = _format_default(setting.name, setting.default)
+    flag = option(form, help_text, default=shown_default, parse=_make_parser(setting))
     return Parameter(
         name, Parameter.KEYWORD_ONLY, default=default_value, annotation=Annotated[kind, flag]
     )
@@ -89,10 +105,10 @@ def spell_option(name: str, value: Any) -> str:  # noqa: ANN401 - any setting
     """
     option = f"--{SETTING_FLAGS[name].name.replace('_', '-')}"
     if isinstance(value, list):
-        return " ".join(f"{option} {list_value}" for list_value in value)
+        return " ".join(f"{option} {element}" for element in value)
     if name.endswith("_ms") and value:
-        unit, size = next(unit_size for unit_size in UNITS_MS.items() if value % unit_size[1] == 0)
-        value = f"{value // size}{unit}"
+        unit = next(unit for unit, size_ms in UNITS_MS.items() if value % size_ms == 0)
+        return f"{option} {value // UNITS_MS[unit]}{unit}"
     return f"{option} {format_setting(name, value)}"
 
 
@@ -104,9 +120,8 @@ class GivenSettings:
     __signature__: ClassVar = Signature([*SETTING_FLAGS.values()])
 
     def __init__(self, **values: Any) -> None:  # noqa: ANN401 - as its signature's
-        values_by_setting = ((name, values[flag.name]) for name, flag in SETTING_FLAGS.items())
-        self.sent = {
-            name: None if value == "none" else value
-            for name, value in values_by_setting
-            if value not in (None, [])
-        }
+        self.sent = {}
+        for name, flag in SETTING_FLAGS.items():
+            value = values[flag.name]
+            if value not in (None, []):
+                self.sent[name] = None if value == "none" else value

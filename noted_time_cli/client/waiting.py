@@ -20,7 +20,7 @@ from noted_time_cli.client.datasets import (
     DatasetOptions,
     RequiredWriters,
 )
-from noted_time_cli.terminal.options import TimeArgument, duration, option
+from noted_time_cli.terminal.options import TimeArgument, duration, option, parse_optional_time
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
 from reader_client.protocol.datasets import wait_for_dataset
 
@@ -79,11 +79,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
     requirement = replace(
-        writers.build(), to=parse_time(time), from_time=None if since is None else parse_time(since)
+        writers.build(), to=parse_time(time), from_time=parse_optional_time(since)
     )
     if requirement.from_time is not None and requirement.from_time >= (requirement.to or 0):
         raise typer.BadParameter("--since is not before TIME: exchange them")
-    open_dataset = options.open(call, dataset, again=True)
+    open_dataset = options.open(call, dataset, is_judged_again=True)
     if requirement.from_time is not None and open_dataset.dataset.kind == "table":
         raise typer.BadParameter("--since has no effect on a table: leave it out")
     if requirement.from_time is not None and not requirement.has_no_missing:

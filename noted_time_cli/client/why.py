@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from noted_time.lineage import Dataset
-from noted_time.values import parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import MISSING_STATUS, DatasetArgument, Names
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.flags import refuse_options
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone, parse_optional_time
 from noted_time_cli.terminal.output import echo
 from reader_client.protocol.hops import HopReader
 
@@ -50,9 +49,8 @@ def why(  # noqa: PLR0913 - one parameter for each flag
     """
     root = Dataset(dataset, domain or "")
     _check_options(context, root, as_dot=as_dot)
-    asked_time = None if time is None else parse_time(time)
     kafka = build_kafka_config("", config) if config else {}
-    answer = HopReader(call.ask, asked_time, kafka).find_why(root, tuple(name))
+    answer = HopReader(call.ask, parse_optional_time(time), kafka).find_why(root, tuple(name))
     if as_dot:
         for line in answer.to_dot().splitlines():
             echo(line)

@@ -96,9 +96,11 @@ def _list_extensions(extensions: FoundExtensions) -> list[Finding]:
 
 
 def _describe_origin(context: typer.Context, name: str) -> str:
-    source, variable = context.get_parameter_source(name), f"from NOTED_TIME_{name.upper()}"
-    origins = {"COMMANDLINE": f"from --{name}", "ENVIRONMENT": variable}
-    return origins.get(source.name if source else "", "the default")
+    source = context.get_parameter_source(name)
+    origins = {"COMMANDLINE": f"from --{name}", "ENVIRONMENT": f"from NOTED_TIME_{name.upper()}"}
+    if source is None:
+        return "the default"
+    return origins.get(source.name, "the default")
 
 
 def _examine(
@@ -112,16 +114,11 @@ def _examine(
     call: Caller | None = None
     examined_stream: ExaminedStream | None = None
     with ExitStack() as stack:
-        with report.attempting("controller", f"correct it; this URL is {url_origin}"):
-            transport = stack.enter_context(closing(connect()))
-            for url in transport.controllers.urls:
-                with report.attempting("controller", partial(_find_url_remedy, url, url_origin)):
-                    report.add(_check_controller(url, url_origin))
-                    call = Caller(transport)
-        if call:
-            caller, call = call, None
+        answering_call = _check_controllers(report, stack, connect, url_origin)
+        if answering_call:
             with report.attempting("token", _find_answer_remedy):
-                call = caller if _is_allowed(report, caller, stream, token_origin) else None
+                if _is_allowed(report, answering_call, stream, token_origin):
+                    call = answering_call
         if call and stream:
             with report.attempting("stream", _find_answer_remedy):
                 examined_stream = _check_stream(report, call, stream)
@@ -132,11 +129,8 @@ def _examine(
         if parts.kafka:
             with report.attempting("broker", topic_rules.find_remedy):
                 is_reported = is_mistyped and not parts.topic  # the topic has the same name
-                report.add(
-                    _check_topic(
-                        parts, stream, examined_stream, "not checked" if is_reported else "wrong"
-                    )
-                )
+                if_missing: Outcome = "not checked" if is_reported else "wrong"
+                report.add(_check_topic(parts, stream, examined_stream, if_missing))
         if parts.log and stream:
             with report.attempting("file log", ""):
                 report.add(_call_check("log", "file log", parts.log, stream))
@@ -147,9 +141,24 @@ def _examine(
                 report.add(_check_checkpoint(parts.checkpoint, call, required_names))
 
 
+def _check_controllers(
+    report: Report, stack: ExitStack, connect: partial[Transport], url_origin: str
+) -> Caller | None:
+    """Check each URL, and return a caller if a controller answers at one of them."""
+    call: Caller | None = None
+    with report.attempting("controller", f"correct it; this URL is {url_origin}"):
+        transport = stack.enter_context(closing(connect()))
+        for url in transport.controllers.urls:
+            with report.attempting("controller", partial(_find_url_remedy, url, url_origin)):
+                report.add(_check_controller(url, url_origin))
+                call = Caller(transport)
+    return call
+
+
 def _check_controller(url: str, url_origin: str) -> list[Finding]:
     sent_ms = unix_ms()
-    reply, received_ms = _fetch_ready(url), unix_ms()
+    reply = _fetch_ready(url)
+    received_ms = unix_ms()
     reply.read(Question("GET", "/readyz"))
     is_ready = Finding("controller", "ok", f"{url} ({url_origin}) is ready")
     return [
@@ -167,12 +176,15 @@ def _fetch_ready(url: str) -> Reply:
 
 def _find_url_remedy(url: str, url_origin: str, _error: NotedTimeError) -> str:
     scheme, _, address = url.partition("://")
-    other_url: str | None = f"{'http' if scheme == 'https' else 'https'}://{address}"
+    other_scheme = "http" if scheme == "https" else "https"
+    other_url = f"{other_scheme}://{address}"
+    remedy = f"this URL is {url_origin}"
     try:
-        _fetch_ready(str(other_url))
+        _fetch_ready(other_url)
     except NotedTimeError as error:
-        other_url = other_url if controller_rules.UNTRUSTED_ERROR in str(error) else None
-    return f"{f'use {other_url}; ' if other_url else ''}this URL is {url_origin}"
+        if controller_rules.UNTRUSTED_ERROR not in str(error):  # such an error speaks HTTPS
+            return remedy
+    return f"use {other_url}; {remedy}"
 
 
 def _find_answer_remedy(error: NotedTimeError) -> str:
@@ -205,8 +217,8 @@ def _check_stream(report: Report, call: Caller, name: str) -> ExaminedStream | N
         remedy = f"{name_program()} token create --scope read --stream {name}"
         report.add([Finding("stream", "not checked", str(error), remedy)])
         return None
-    path, query = stream_path(name, "writers"), {"limit": MOST_ROWS}
-    page = call.ask_json(Question("GET", path, query, answer=WritersPage))
+    path = stream_path(name, "writers")
+    page = call.ask_json(Question("GET", path, {"limit": MOST_ROWS}, answer=WritersPage))
     domains: list[str] = stream["domains"]
     if len(domains) > MOST_DOMAINS:  # another service has answered
         raise UnexpectedAnswer(f"the controller sent an unexpected answer: {len(domains)} domains")
@@ -233,7 +245,8 @@ def _check_topic(
         raise Rejected("no topic is given: use --topic, or give a stream")
     topic = Topic(build_kafka_config(parts.kafka or "", parts.config), name)
     try:
-        look, operations = topic.look(newest=True), topic.operations()
+        look = topic.look(newest=True)
+        operations = topic.operations()
     except Rejected as error:
         if "Kafka topic" not in str(error):  # the broker refuses the client
             raise
@@ -245,11 +258,12 @@ def _check_topic(
         setting_findings += topic_rules.judge_replication(values, topic.count_replicas())
     except Rejected as error:
         setting_findings = [_build_refusal("topic settings", "not checked", error)]
-    log_findings = topic_rules.judge_log(look, examined_stream) if examined_stream else []
-    if examined_stream and all(
-        finding.outcome == "ok" for finding in log_findings
-    ):  # the offsets are of the same log
-        log_findings += topic_rules.judge_segments(look, examined_stream)
+    log_findings: list[Finding] = []
+    if examined_stream is not None:
+        log_findings = topic_rules.judge_log(look, examined_stream)
+        is_same_log = all(finding.outcome == "ok" for finding in log_findings)
+        if is_same_log:  # offsets of another log say nothing
+            log_findings += topic_rules.judge_segments(look, examined_stream)
     return [answers, *topic_rules.judge_rights(operations), *setting_findings, *log_findings]
 
 
@@ -275,20 +289,21 @@ def _check_checkpoint(
     from spark_integration.checkpoint.files import open_checkpoint
     from spark_integration.checkpoint.query_progress import QueryProgress
 
-    batches = [int(name) for name in open_checkpoint(place).list_names("offsets") if name.isdigit()]
+    names = open_checkpoint(place).list_names("offsets")
+    batches = [int(name) for name in names if name.isdigit()]
     if not batches:
         raise Rejected(f"{place} has no micro-batch of a query")
     try:
-        sources = list(
-            spark_rules.find_streams(QueryProgress(place).read_batch(max(batches)).offsets)
-        )
+        offsets = QueryProgress(place).read_batch(max(batches)).offsets
+        sources = list(spark_rules.find_sources(offsets))
     except (ValueError, LookupError) as error:
         raise Rejected(f"{place} has no offset log of Spark: {error!r}") from error
-    streams = {stream for stream, _, stream_id in sources if stream_id}
-    ids = {name: _find_stream_id(call, name) for name in streams} if call else {}
-    return list(
-        spark_rules.judge_checkpoint(place, sources, ids, [name for name in required_names if name])
-    )
+    ids: dict[str, str | None] = {}
+    if call:
+        streams = {source.stream for source in sources if source.stream_id}
+        ids = {stream: _find_stream_id(call, stream) for stream in streams}
+    given_names = [name for name in required_names if name]
+    return list(spark_rules.judge_checkpoint(place, sources, ids, given_names))
 
 
 def _find_stream_id(call: Caller, stream: str) -> str | None:

@@ -37,7 +37,7 @@ class Finding:
 def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
     """Return a finding for each real fault, or else one finding that is ok.
 
-    >>> [each.outcome for each in judge("java", [(False, "it is old", "a newer one")], "17")]
+    >>> [finding.outcome for finding in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
     """
     findings = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
@@ -55,9 +55,12 @@ class Report:
         for finding in findings:
             self.found.append(finding)
             if not self.as_json:
-                outcome = f"{finding.outcome:<13}", OUTCOME_COLOURS[finding.outcome]
-                remedy = f"\n{'':13}→ {escape_controls(finding.remedy)}" if finding.remedy else ""
-                check, fact = escape_controls(finding.check), escape_controls(finding.fact)
+                outcome = (f"{finding.outcome:<13}", OUTCOME_COLOURS[finding.outcome])
+                remedy = ""
+                if finding.remedy:
+                    remedy = f"\n{'':13}→ {escape_controls(finding.remedy)}"
+                check = escape_controls(finding.check)
+                fact = escape_controls(finding.fact)
                 line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
                 create_console().print(line, soft_wrap=True)
 
@@ -71,7 +74,7 @@ class Report:
         >>> report = Report(as_json=True)
         >>> with report.attempting("broker", ""), require_extra("Topic", "kafka"):
         ...     raise ModuleNotFoundError(name="confluent_kafka")
-        >>> [(each.outcome, each.fact) for each in report.found]
+        >>> [(finding.outcome, finding.fact) for finding in report.found]
         [('not checked', 'Topic needs confluent_kafka')]
         """
         try:
@@ -80,28 +83,34 @@ class Report:
             fact, _, install = str(error).partition(": ")
             self.add([Finding(check, "not checked", fact, install)])
         except NotedTimeError as error:
-            cure = remedy if isinstance(remedy, str) else remedy(error)
-            is_odd = isinstance(error, UnexpectedAnswer)
-            self.add([Finding(check, "wrong", str(error), LOOK_REMEDY if is_odd else cure)])
+            error_remedy = remedy if isinstance(remedy, str) else remedy(error)
+            if isinstance(error, UnexpectedAnswer):
+                error_remedy = LOOK_REMEDY
+            self.add([Finding(check, "wrong", str(error), error_remedy)])
         except MISREAD_ERRORS as error:
             fact = f"unexpected answer: {type(error).__name__}: {error}"
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
+        """Print the rest of the report, and return whether anything is wrong."""
         count = sum(finding.outcome == "wrong" for finding in self.found)
         answer = {"wrong": count, "verdicts": [asdict(finding) for finding in self.found]}
-        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))
+        if self.as_json:
+            echo(json.dumps(answer, ensure_ascii=False))
+        else:
+            echo(self._summarize(count))
         return bool(count)
 
     def _summarize(self, count: int) -> str:
         unchecked_findings = [finding for finding in self.found if finding.outcome == "not checked"]
-        unchecked_names = ", ".join(
-            f"{finding.check} ({finding.fact.partition('; ')[0]})" for finding in unchecked_findings
-        )
         checks = pluralize(len(self.found) - len(unchecked_findings), "check")
-        not_all = (
-            f", {len(unchecked_findings)} not checked: {unchecked_names}"
-            if unchecked_findings
-            else ""
-        )
-        return f"{count or 'nothing'} wrong in {checks}{not_all}"
+        summary = f"{count or 'nothing'} wrong in {checks}"
+        if unchecked_findings:
+            names = ", ".join(_name_check(finding) for finding in unchecked_findings)
+            summary += f", {len(unchecked_findings)} not checked: {names}"
+        return summary
+
+
+def _name_check(finding: Finding) -> str:
+    fact = finding.fact.partition("; ")[0]
+    return f"{finding.check} ({fact})"

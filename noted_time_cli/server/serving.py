@@ -186,17 +186,17 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
 
     migrate_database(database)
     revision = read_revision(database)
-    later_revision = (
-        f"{revision}, later than {SCHEMA_REVISION}, the revision of this version: nothing to do"
-    )
-    revision_text = "the current schema" if revision == SCHEMA_REVISION else later_revision
-    echo(f"{hide_password(database)} is at {revision_text}.")
+    place = "the current schema"
+    if revision != SCHEMA_REVISION:
+        current = f"{SCHEMA_REVISION}, the revision of this version"
+        place = f"{revision}, later than {current}: nothing to do"
+    echo(f"{hide_password(database)} is at {place}.")
 
 
 def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
     own_name = urlsplit(advertise).hostname if advertise else getfqdn()
-    other_names = (name.strip() for name in host_name.split(","))
-    return sorted({name for name in (place.host, own_name, *other_names) if name})
+    names = [place.host, own_name, *(name.strip() for name in host_name.split(","))]
+    return sorted({name for name in names if name})
 
 
 def _check_address(

@@ -51,7 +51,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         list[str], typer.Option(help="Writer to note for, with * as wildcard. Default: all.")
     ] = NO_VALUES,
     expires_in: Annotated[
-        int | None, duration("Lifetime, such as 90d, 12h or 30m. Default: unlimited.", least=1)
+        int | None, duration("Lifetime, such as 90d, 12h or 30m. Default: unlimited.", minimum=1)
     ] = None,
     label: Annotated[str, typer.Option(help="The token's purpose, shown in the list.")] = "",
     database: Database = DEFAULT_DATABASE,
@@ -144,7 +144,9 @@ def describe_database(url: str) -> str:
     'sqlite:////a.db'
     """
     file = url.removeprefix("sqlite:///")
-    return hide_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
+    if file == url:
+        return hide_password(url)
+    return f"sqlite:///{Path(file).resolve()}"
 
 
 def add_database_option(command: str, url: str) -> str:
@@ -163,6 +165,8 @@ def hide_password(url: str) -> str:
     ('postgresql://***@h,i/db?sslpassword=***', 'sqlite:///a')
     """
     scheme, separator, address = url.partition("://")
-    _, separator_of_user, place = address.rpartition("@")
-    shown_url = f"{scheme}{separator}***@{place}" if separator_of_user else url
+    _, at_sign, place = address.rpartition("@")
+    shown_url = url
+    if at_sign:
+        shown_url = f"{scheme}{separator}***@{place}"
     return re.sub("(password=)[^&]*", r"\1***", shown_url)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from functools import update_wrapper
 from inspect import Parameter, Signature, signature
-from itertools import chain
 from typing import Any
 
 import typer
@@ -35,32 +34,35 @@ def unfold_flags(
 
     The fields of a dataclass take the place of its parameter.
     """
-    parameters = {
-        name: parameter for name, parameter in list_flags(run).items() if name not in hidden_names
-    }
-    classes: dict[str, Any] = {
-        name: parameter.annotation
-        for name, parameter in parameters.items()
-        if is_dataclass(parameter.annotation)
-    }
-    fields = {name: list_flags(options_class) for name, options_class in classes.items()}
-    flags = (
-        fields[name].values() if name in fields else (parameter,)
-        for name, parameter in parameters.items()
-    )
+    flags: list[Parameter] = []
+    classes: dict[str, Any] = {}
+    for name, parameter in list_flags(run).items():
+        if name in hidden_names:
+            continue
+        if is_dataclass(parameter.annotation):
+            classes[name] = parameter.annotation
+            flags += list_flags(classes[name]).values()
+        else:
+            flags.append(parameter)
 
     def gather_arguments(values: dict[str, Any]) -> dict[str, Any]:
         for name, options_class in classes.items():
-            values[name] = options_class(**{field: values.pop(field) for field in fields[name]})
+            fields = {field: values.pop(field) for field in list_flags(options_class)}
+            values[name] = options_class(**fields)
         return values
 
-    return list(chain.from_iterable(flags)), gather_arguments
+    return flags, gather_arguments
 
 
 def group_command(
     group: typer.Typer, name: str | None = None
 ) -> Callable[[CommandFunction], CommandFunction]:
-    return lambda run: group.command(name=name)(command(run))
+    add_command = group.command(name=name)
+
+    def add(run: CommandFunction) -> CommandFunction:
+        return add_command(command(run))
+
+    return add
 
 
 def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:

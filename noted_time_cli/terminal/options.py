@@ -23,6 +23,7 @@ from noted_time.values import (
     Unreadable,
     format_duration,
     parse_duration,
+    parse_time,
     parse_zone,
     validate_contact,
     validate_name,
@@ -41,21 +42,24 @@ def option(
     parse: Callable[[Any], object] | None = None,
 ) -> Any:  # noqa: ANN401 - as typer's
     """Return an option with a value. Help shows `default` if it is a text."""
-
-    def parse_value(value: object) -> object:
-        try:
-            return parse(value) if parse else value
-        except Rejected as error:
-            raise typer.BadParameter(str(error)) from error
-
-    parser = parse_value if parse else None
+    parser = None if parse is None else _report_refusals(parse)
     return typer.Option(*names, metavar=metavar, show_default=default, help=text, parser=parser)
 
 
+def _report_refusals(parse: Callable[[Any], object]) -> Callable[[object], object]:
+    def parse_value(value: object) -> object:
+        try:
+            return parse(value)
+        except Rejected as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return parse_value
+
+
 def duration(
-    text: str, *names: str, default: str | bool = False, least: int = 0, most: int = MAX_INT64
+    text: str, *names: str, default: str | bool = False, minimum: int = 0, maximum: int = MAX_INT64
 ) -> Any:  # noqa: ANN401 - as typer's
-    parse = partial(parse_bounded_duration, least=least, most=most)
+    parse = partial(parse_bounded_duration, minimum=minimum, maximum=maximum)
     return option("DURATION", text, *names, default=default, parse=parse)
 
 
@@ -73,16 +77,19 @@ def parse_windows(text: str | Tiling) -> Tiling:
         return text
     if text == "1w":
         return Tiling(WEEK_MS, FIRST_MONDAY_MS)
-    return Tiling(parse_bounded_duration(text, least=1))
+    return Tiling(parse_bounded_duration(text, minimum=1))
 
 
-def parse_bounded_duration(value: str | int, least: int, most: int = MAX_INT64) -> int:
-    """Return ms, or raise `Unreadable` if the duration is invalid or out of bounds."""
+def parse_bounded_duration(value: str | int, minimum: int, maximum: int = MAX_INT64) -> int:
+    """Return ms, or raise `Unreadable` if the duration is invalid or out of bounds.
+
+    An integer is the default of an option, in ms.
+    """
     duration_ms = value if isinstance(value, int) else parse_duration(value)
-    if duration_ms < least:
-        raise Unreadable(f"must be at least {format_duration(least)}, not {value}")
-    if duration_ms > most:
-        raise Unreadable(f"must be at most {format_duration(most)}, not {value}")
+    if duration_ms < minimum:
+        raise Unreadable(f"must be at least {format_duration(minimum)}, not {value}")
+    if duration_ms > maximum:
+        raise Unreadable(f"must be at most {format_duration(maximum)}, not {value}")
     return duration_ms
 
 
@@ -183,6 +190,10 @@ DomainOption = Annotated[
         "DOMAIN", "The time domain. Optional if the stream has only one, or one named `default`."
     ),
 ]
+
+
+def parse_optional_time(text: str | None) -> int | None:
+    return None if text is None else parse_time(text)
 
 
 def parse_offsets(texts: list[str], option_name: str) -> dict[int, int]:
