@@ -31,16 +31,19 @@ def main() -> None:
             raise
         from noted_time.installation import install_command
 
-        extra = "cli" if missing in CLIENT_LIBRARIES else "controller"
-        needs = f"the extra {extra}" + (", or controller to serve" if extra == "cli" else "")
+        extra = "controller"
+        needs = "the extra controller"
+        if missing in CLIENT_LIBRARIES:
+            extra = "cli"
+            needs = "the extra cli, or controller to serve"
         message = f"the command line needs {needs} ({error}): {install_command(extra)}"
         sys.stderr.write(f"noted-time: {message}\n")
         raise SystemExit(2) from error
 
 
-def _has_other_copy(entry: str) -> bool:
-    is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
-    return not is_ours and any(Path(entry, name).is_dir() for name in OWN_PACKAGES)
+def _has_other_copy(folder: str) -> bool:
+    is_ours = Path(folder).resolve() == Path(__file__).resolve().parents[1]
+    return not is_ours and any(Path(folder, name).is_dir() for name in OWN_PACKAGES)
 
 
 if __name__ == "__main__":

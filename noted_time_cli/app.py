@@ -39,8 +39,11 @@ observe = typer.Typer(
     name="observe", no_args_is_help=True, help="Note time for a log whose writers do not note."
 )
 observe.add_typer(kafka.app, cls=CommandGroup)
-RUN_PANEL, CALL_PANEL, EXAMPLES_PANEL = "Run a controller", "Call a controller", "Look at examples"
-WRITE_PANEL, READ_PANEL = "Write to a stream", "Read a stream"
+RUN_PANEL = "Run a controller"
+CALL_PANEL = "Call a controller"
+EXAMPLES_PANEL = "Look at examples"
+WRITE_PANEL = "Write to a stream"
+READ_PANEL = "Read a stream"
 for panel, commands in {
     RUN_PANEL: (serving.serve, serving.migrate),
     CALL_PANEL: (
@@ -97,6 +100,7 @@ def declare_options(
     if is_version:
         echo(f"noted-time {__version__}")
         echo(f"zone data {find_zone_release() or UNKNOWN_RELEASE}")
-        echo(f"extensions {', '.join(each.name for each in FOUND_EXTENSIONS.used) or 'none'}")
+        names = [extension.name for extension in FOUND_EXTENSIONS.used]
+        echo(f"extensions {', '.join(names) or 'none'}")
         for name, reason in FOUND_EXTENSIONS.unused.items():
             echo(f"extension {name} is not used: {reason}")

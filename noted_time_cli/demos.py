@@ -23,8 +23,11 @@ from writer_client import WriterClient
 
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 
-STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
-SILENT_S, BACK_S = 5, 50  # the seconds of a round while the stalled writer does not note
+STALLED_WRITER = "lima"
+WRITER_TIMEOUT_S = 20
+ROUND_S = 60
+SILENT_S = 5  # the second of a round from which the stalled writer does not note
+BACK_S = 50  # the second of a round from which it notes again
 
 BEHIND_MS = 1000
 FIRST_LOOK_S = 2  # until then the writers join
@@ -40,7 +43,7 @@ def list_noting_writers(second: int) -> list[str]:
     (['berlin', 'nairobi', 'osaka', 'lima'], ['berlin', 'nairobi', 'osaka'])
     """
     is_silent = SILENT_S <= second % ROUND_S < BACK_S
-    return [each for each in WRITER_RATES if each != STALLED_WRITER or not is_silent]
+    return [writer for writer in WRITER_RATES if writer != STALLED_WRITER or not is_silent]
 
 
 @command
@@ -67,8 +70,8 @@ def demo_stream(
         WRITER_LOG.addFilter(_is_unexpected)
         stack.callback(WRITER_LOG.removeFilter, _is_unexpected)
         fleet = {
-            each: stack.enter_context(WriterClient(url, name, each, token=token))
-            for each in WRITER_RATES
+            writer: stack.enter_context(WriterClient(url, name, writer, token=token))
+            for writer in WRITER_RATES
         }
         with suppress(KeyboardInterrupt):
             _play(fleet, lasting, Observer(transport, name))
@@ -85,7 +88,7 @@ def _is_unexpected(warning: logging.LogRecord) -> bool:
 
 def _create(transport: Transport, name: str) -> None:
     try:
-        found = transport.ask(Question("GET", stream_path(name), answer=StreamAnswer))
+        stream = transport.ask(Question("GET", stream_path(name), answer=StreamAnswer))
     except UnknownStream:
         settings = {
             "writer_timeout_ms": WRITER_TIMEOUT_S * 1000,
@@ -93,7 +96,7 @@ def _create(transport: Transport, name: str) -> None:
         }
         transport.ask(Question("PUT", stream_path(name), body=settings))
     else:
-        if found.expected_writers != tuple(WRITER_RATES):
+        if stream.expected_writers != tuple(WRITER_RATES):
             raise Rejected(
                 f"there is a stream {name!r} already, which demo-stream did not create: use "
                 "another name"
@@ -114,12 +117,14 @@ class Observer:
         Raises `Unreachable` if no controller answers.
         """
         explanation = self._transport.ask(self._question)
-        first, *others = explanation.sentences
-        reason = next((sentence for sentence in others if REASON_PATTERN.search(sentence)), "")
-        seen = explanation.condition, NUMBER_PATTERN.sub("", reason)
-        if seen == self._seen:
+        first, *later_sentences = explanation.sentences
+        reason = next(
+            (sentence for sentence in later_sentences if REASON_PATTERN.search(sentence)), ""
+        )
+        explained_state = explanation.condition, NUMBER_PATTERN.sub("", reason)
+        if explained_state == self._seen:
             return
-        self._seen = seen
+        self._seen = explained_state
         say(f"{second // 60}:{second % 60:02}  {first} {reason}".rstrip())
 
 
@@ -129,7 +134,8 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None, observer: Obse
         client.join()
         client.flush()
     began = clock.monotonic()
-    for second in count() if lasting_ms is None else range(lasting_ms // 1000):
+    seconds = count() if lasting_ms is None else range(lasting_ms // 1000)
+    for second in seconds:
         clock.sleep(max(0.0, began + second - clock.monotonic()))
         now = int(clock.time() * 1000) - BEHIND_MS
         for segment, (writer, rows) in enumerate(WRITER_RATES.items()):

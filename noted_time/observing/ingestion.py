@@ -33,9 +33,9 @@ class GrowingEnds:
         return nonzero
 
     def reach(self, ends: Mapping[int, int]) -> None:
-        seen = dict(self.seen)
-        join_into(seen, ends)
-        self.seen = seen
+        ends_so_far = dict(self.seen)
+        join_into(ends_so_far, ends)
+        self.seen = ends_so_far
 
 
 @dataclass(slots=True)
@@ -73,11 +73,13 @@ class IngestionNotes:
         Raises `Recreated` if an end went back.
         """
         position = self.ends.take(ends)
-        time, last = now - self.skew_ms, self._last
-        if last is not None and last.time is not None:
-            if time < last.time:
+        time = now - self.skew_ms
+        last_note = self._last
+        if last_note is not None and last_note.time is not None:
+            if time < last_note.time:
                 return None
-            if position == last.position and time - last.time < self.max_lag_ms:
+            is_same_position = position == last_note.position
+            if is_same_position and time - last_note.time < self.max_lag_ms:
                 return None
         self._last = Note(INGESTION_NAME, time, position, self.domain)
         return self._last

@@ -52,8 +52,8 @@ class NewestTimes:
             self._look(segment, newest.get(segment), end)
             is_new = end != self._ends.get(segment, 0)
             if is_new or segment in self._waiting or segment in active:
-                known = self._known.get(segment)
-                times[segment] = None if known is None else min(known, now)
+                newest_time = self._known.get(segment)
+                times[segment] = None if newest_time is None else min(newest_time, now)
         self._ends = dict(ends)
         return times
 

@@ -26,12 +26,14 @@ class OpenTransactions:
     def take(
         self, high: Mapping[int, int], ends: Mapping[int, int], *, now: int
     ) -> Sequence[LogFact]:
-        known, self._facts = self._facts, {}
+        former_facts = self._facts
+        self._facts = {}
         for segment, end in ends.items():
             if end < high[segment]:
-                known_fact = known.get(segment)
-                is_same = known_fact is not None and known_fact.offset == end
-                since = known_fact.time if known_fact is not None and is_same else now
+                former_fact = former_facts.get(segment)
+                since: int | None = now
+                if former_fact is not None and former_fact.offset == end:
+                    since = former_fact.time
                 self._facts[segment] = LogFact("open_transaction", segment, end, since)
         return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
 

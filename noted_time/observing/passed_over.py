@@ -74,11 +74,11 @@ class PassedOver:
         >>> records.list_facts(now=9000)
         [LogFact(kind='unreadable', segment=3, offset=17, time=1000, by=None, count=2)]
         """
-        by = NULL_OPTION if is_null else None
-        fact = self._facts.get(segment, LogFact("unreadable", segment, offset, now, by))
-        if fact.by != by:
-            by = None
-        self._facts[segment] = replace(fact, by=by, count=(fact.count or 0) + 1)
+        option = NULL_OPTION if is_null else None
+        fact = self._facts.get(segment, LogFact("unreadable", segment, offset, now, option))
+        if fact.by != option:
+            option = None
+        self._facts[segment] = replace(fact, by=option, count=(fact.count or 0) + 1)
         self._newest[segment] = offset, until
         if not self._is_passed(segment, offset):
             self._new.add(segment)
@@ -104,13 +104,18 @@ class PassedOver:
                 self.end(segment)
 
     def find_waiting(self, *, now: int) -> list[int]:
-        newest = ((segment, *self._newest[segment]) for segment in sorted(self._facts))
-        return [n for n, offset, until in newest if now < until and not self._is_passed(n, offset)]
+        waiting_segments = []
+        for segment in sorted(self._facts):
+            offset, until = self._newest[segment]
+            if now < until and not self._is_passed(segment, offset):
+                waiting_segments.append(segment)
+        return waiting_segments
 
     def find_active(self, *, now: int) -> set[int]:
         """Return the segments that are not idle. Call it once per poll."""
-        new, self._new = self._new, set()
-        return new.union(self.find_waiting(now=now))
+        new_segments = self._new
+        self._new = set()
+        return new_segments.union(self.find_waiting(now=now))
 
     def list_facts(self, *, now: int) -> list[LogFact]:
         """Return facts for `explain`. If not all segments fit, one option ends the wait for them.
@@ -138,5 +143,7 @@ def _describe_passes(passes: Passes, now: int) -> list[LogFact]:
     if passes == "all":
         return [LogFact("passed", 0, 0, now, IDLE_OPTION)]
     segments = sorted(segment for segment, last in passes.items() if last is None)
-    options = format_line(" ".join(f"--pass {each}" for each in segments), LABEL_LENGTH)
-    return [LogFact("passed", segments[0], 0, now, options)] if segments else []
+    if not segments:
+        return []
+    options = format_line(" ".join(f"--pass {segment}" for segment in segments), LABEL_LENGTH)
+    return [LogFact("passed", segments[0], 0, now, options)]

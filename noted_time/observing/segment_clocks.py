@@ -48,8 +48,11 @@ class SegmentClocks:
         self.is_idle = False
 
     def find_without_time(self, *, now: int) -> list[int]:
-        without = (segment for segment, each in self._clocks.items() if each.time is None)
-        return sorted(each for each in without if not self._has_expired(self._clocks[each], now))
+        segments = []
+        for segment, clock in self._clocks.items():
+            if clock.time is None and not self._has_expired(clock, now):
+                segments.append(segment)
+        return sorted(segments)
 
     def add(self, segment: int, *, now: int) -> None:
         if segment not in self._clocks:
@@ -66,14 +69,18 @@ class SegmentClocks:
             clock = self._clocks[segment]
             clock.active_at = now
             if time is not None:
-                reached = max(time - self._delay_ms, LEAST_TIME)
-                clock.time = reached if clock.time is None else max(clock.time, reached)
-        active = [each for each in self._clocks.values() if not self._has_expired(each, now)]
-        times = [each.time for each in active if each.time is not None]
-        self._highest = max((t for t in (self._highest, *times) if t is not None), default=None)
-        if active:
+                new_time = max(time - self._delay_ms, LEAST_TIME)
+                clock.time = new_time if clock.time is None else max(clock.time, new_time)
+        active_clocks = [
+            clock for clock in self._clocks.values() if not self._has_expired(clock, now)
+        ]
+        times = [clock.time for clock in active_clocks if clock.time is not None]
+        times_so_far = times if self._highest is None else [self._highest, *times]
+        self._highest = max(times_so_far, default=None)
+        if active_clocks:
             self.is_idle = False
-            return self._advance(min(times) if len(times) == len(active) else None)
+            have_all_times = len(times) == len(active_clocks)
+            return self._advance(min(times) if have_all_times else None)
         if self.is_idle:
             return []
         self.is_idle = True

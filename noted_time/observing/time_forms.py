@@ -159,11 +159,14 @@ class TimeForm:
         is_open = self.unit is None and self.format is None
         if is_open and (doubt := find_doubt(name, first, arrival)) is not None:
             raise NotObservable(doubt)
-        form, times = replace(self, unit=self.unit or "ms"), list[int]()
+        form = replace(self, unit=self.unit or "ms")
+        times: list[int] = []
         for value in first:
             with suppress(Rejected):
                 times.append(form.ms_of(value) or 0)
-        return replace(form, bounds=find_bounds(times)) if times else self
+        if not times:
+            return self
+        return replace(form, bounds=find_bounds(times))
 
     def describe_outside(self, time: int) -> str | None:
         """Return what a time outside 1971 to 2199 looks like, `None` for a placeholder.
@@ -171,7 +174,7 @@ class TimeForm:
         >>> TimeForm("s").describe_outside(1_795_694_400_000_000), TimeForm().describe_outside(0)
         ('times that look like Unix ms', None)
         """
-        if any(time in each for each in PLACEHOLDER_SPANS):
+        if any(time in span for span in PLACEHOLDER_SPANS):
             return None
         size = UNIT_SIZES[self.unit or "ms"]
         for unit, words in UNIT_NAMES.items():
@@ -229,9 +232,9 @@ class TimeForm:
         first, second = passes
         if first == second:
             return first
-        found = FirstPass(first)
-        found.second = second
-        return found
+        first_pass = FirstPass(first)
+        first_pass.second = second
+        return first_pass
 
 
 IN_MS = TimeForm("ms", bounds=ANY_TIME)
@@ -244,7 +247,10 @@ def describe_skipped(zone: tzinfo | str | None) -> str:
 
 def find_bounds(times: Sequence[int]) -> Bounds:
     """Return 1971 to 2199, unless most of the times are outside."""
-    return UNIX_MS if 2 * sum(time in UNIX_MS for time in times) >= len(times) else ANY_TIME
+    unix_times = [time for time in times if time in UNIX_MS]
+    if 2 * len(unix_times) >= len(times):
+        return UNIX_MS
+    return ANY_TIME
 
 
 def find_arrival(timestamps: Iterable[int], now: int) -> int:
@@ -269,18 +275,21 @@ def find_doubt(name: str, values: Iterable[object], arrival: int) -> str | None:
     >>> find_doubt("ts", [1357034400], now)
     'the times of `ts`, for example 1357034400, are near 2026-11-26 in no unit; they are 2013-01-01 as seconds: if that is right, pass it as --unit'
     """  # noqa: E501 - sentences as they are printed
-    numbers = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
+    values_as_numbers = [_parse_number(value) for value in islice(values, FIRST_TIMES)]
+    numbers = sorted(number for number in values_as_numbers if number is not None)
     form = _find_format(numbers, arrival)
-    if form is None and find_bounds([*map(IN_MS.scale_to_ms, numbers)]) is UNIX_MS:
-        return None
-    shown = numbers[len(numbers) // 2]
-    example = f"the times of `{name}`, for example {shown}"
+    if form is None:
+        times = [IN_MS.scale_to_ms(number) for number in numbers]
+        if find_bounds(times) is UNIX_MS:
+            return None
+    median = numbers[len(numbers) // 2]
+    example = f"the times of `{name}`, for example {median}"
     if form is not None:
         return f"{example}, look like digits of a date: pass --format {form}"
     return (
-        _describe_unit(name, shown, arrival)
-        or _describe_epochs(example, shown, arrival)
-        or _describe_old(example, shown, arrival)
+        _describe_unit(name, median, arrival)
+        or _describe_epochs(example, median, arrival)
+        or _describe_old(example, median, arrival)
         or f"{example}, are Unix time in no unit: pass --unit ms to take them as they are"
     )
 
@@ -343,9 +352,11 @@ def _find_format(numbers: Sequence[float | Decimal], now: int) -> str | None:
     """Return the format of digits that makes most numbers dates up to next year."""
     this_year = (EPOCH + timedelta(milliseconds=now)).year
     for form in (*DIGIT_FORMATS, SHORT_FORMAT):
-        first_year = this_year - 2 if form == SHORT_FORMAT else FIRST_YEAR
-        years = range(first_year, this_year + (3 if form == SHORT_FORMAT else 2))
-        if numbers and 2 * sum(_is_date(each, form, years) for each in numbers) > len(numbers):
+        years = range(FIRST_YEAR, this_year + 2)
+        if form == SHORT_FORMAT:
+            years = range(this_year - 2, this_year + 3)
+        dates = [number for number in numbers if _is_date(number, form, years)]
+        if 2 * len(dates) > len(numbers):
             return form
     return None
 
@@ -359,13 +370,17 @@ def _is_date(number: float | Decimal, form: str, years: range) -> bool:
 def _parse_number(value: Any) -> float | Decimal | None:  # noqa: ANN401 - any value of a row
     if isinstance(value, str):
         text = value.strip()
-        matched = NUMBER_PATTERN.fullmatch(text)
-        if matched is None:
+        match = NUMBER_PATTERN.fullmatch(text)
+        if match is None:
             return None
-        return Decimal(text) if matched[1] or matched[2] else int(text)
+        if match[1] or match[2]:
+            return Decimal(text)
+        return int(text)
     if isinstance(value, float | Decimal):
         return value if isfinite(value) else None
-    return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return index(value)
 
 
 def _format_day(ms: int) -> str:

@@ -30,6 +30,10 @@ Answer = TypeVar("Answer")
 Page = TypeVar("Page")
 
 
+def _list_item(item: Json) -> list[Json]:
+    return [item]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The controllers that a command calls, and whether it prints JSON."""
@@ -42,18 +46,18 @@ class Caller:
 
     def ask_json(self, question: Question[Any]) -> Json:
         """Return an answer as dicts, whose fields are checked."""
-        found: Json = convert_to_json(self.ask(question))
-        return found
+        answer: Json = convert_to_json(self.ask(question))
+        return answer
 
     def answer(self, question: Question[Answer]) -> tuple[int, Answer]:
         """Return status and answer. Empty values of the query are not sent."""
-        given = {k: value for k, value in question.query.items() if value not in (None, [])}
-        asked = replace(question, query=given)
+        query = {name: value for name, value in question.query.items() if value not in (None, [])}
+        sent_question = replace(question, query=query)
         controllers = self.transport.controllers
 
         def read(reply: Reply) -> tuple[int, Answer]:
             try:
-                return reply.status, reply.read(asked)
+                return reply.status, reply.read(sent_question)
             except ForeignAnswer:
                 raise
             except UnexpectedAnswer as other:
@@ -63,12 +67,12 @@ class Caller:
                 raise UnexpectedAnswer(f"{controllers.current} {fact}", other.why) from other
 
         try:
-            return self.transport.run(ask_in_turn(controllers, lambda: asked, read))
+            return self.transport.run(ask_in_turn(controllers, lambda: sent_question, read))
         except UnknownStream as unknown:
             alike = self._find_similar(
                 unknown.stream,
                 Question("GET", STREAMS_PATH, {"limit": MOST_ROWS}, answer=StreamsPage),
-                lambda page: [each.name for each in page.streams],
+                lambda page: [stream.name for stream in page.streams],
             )
             remedy = f"`{name_program()} stream list` lists the streams"
             raise UnknownStream(unknown.stream, alike, remedy) from None
@@ -77,21 +81,21 @@ class Caller:
             alike = self._find_similar(
                 unknown.writer,
                 Question("GET", path, {"limit": MOST_ROWS}, answer=WritersPage),
-                lambda page: [each.writer for each in page.writers],
+                lambda page: [row.writer for row in page.writers],
             )
             raise UnknownWriter(unknown.writer, alike, question.stream) from None
 
     def _find_similar(
-        self, mistyped: str, question: Question[Answer], names: Callable[[Answer], list[str]]
+        self, name: str, question: Question[Answer], list_names: Callable[[Answer], list[str]]
     ) -> list[str]:
         with suppress(NotedTimeError):
             page = self.transport.ask(question)
-            return get_close_matches(mistyped, names(page), cutoff=SIMILARITY_CUTOFF)
+            return get_close_matches(name, list_names(page), cutoff=SIMILARITY_CUTOFF)
         return []
 
-    def print_json(self, found: object) -> bool:
+    def print_json(self, answer: object) -> bool:
         if self.as_json:
-            echo(format_json(encode(found), indent=0).decode())
+            echo(format_json(encode(answer), indent=0).decode())
         return self.as_json
 
     def print_list(  # noqa: PLR0913 - the differences of lists
@@ -102,57 +106,65 @@ class Caller:
         *,
         cursor: str,
         limit: int,
-        rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
+        list_rows: Callable[[Json], Iterable[Json]] = _list_item,
         also: tuple[str, Columns] | None = None,
         facts: Sequence[str] = (),
     ) -> tuple[Page, Page]:
         """Print up to `limit` items of a paged list, and return the first and the last page.
 
-        `also` names a second list of the page. JSON has the `facts` of the first page, too.
+        An item fills the rows that `list_rows` returns, by default one. `also` names a second list
+        of the page, and its columns. JSON has the `facts` of the first page, too.
         """
         items: list[Json] = []
         next_item = first_page = None
         while True:
-            further = {"limit": min(limit - len(items), MOST_ROWS)}
-            further |= {} if next_item is None else {cursor: next_item}
-            page = self.ask(replace(question, query={**question.query, **further}))
-            found: Json = convert_to_json(page)
+            page_query = {**question.query, "limit": min(limit - len(items), MOST_ROWS)}
+            if next_item is not None:
+                page_query[cursor] = next_item
+            page = self.ask(replace(question, query=page_query))
+            page_json: Json = convert_to_json(page)
             if first_page is None:
-                first_page, first_found = page, found
-            items += found[name]
-            next_item = found["next"] if found.get("has_more", True) else None
+                first_page = page
+                first_json = page_json
+            items += page_json[name]
+            next_item = page_json["next"] if page_json.get("has_more", True) else None
             if next_item is None or len(items) >= limit:
                 break
-        second = {} if also is None else {also[0]: found[also[0]]}
-        first_facts = {fact: first_found[fact] for fact in facts}
-        if self.print_json({name: items, "next": next_item} | second | first_facts):
+        answer: Json = {name: items, "next": next_item}
+        if also is not None:
+            second_name, second_columns = also
+            answer[second_name] = page_json[second_name]
+        for fact in facts:
+            answer[fact] = first_json[fact]
+        if self.print_json(answer):
             return first_page, page
-        print_table(columns, chain.from_iterable(map(rows, items)))
+        print_table(columns, chain.from_iterable(list_rows(item) for item in items))
         if next_item is not None:
             say(f"There are more than these {limit}: use --limit.")
-        if also is not None and second[also[0]]:
-            print_table(also[1], second[also[0]])
+        if also is not None and answer[second_name]:
+            print_table(second_columns, answer[second_name])
         return first_page, page
 
 
 def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
     """Make a function of a `Caller` a command. It has `--json` only if it `prints` JSON."""
-    own, gather = unfold_flags(run, "call")
+    run_flags, gather = unfold_flags(run, "call")
 
     def run_command(
         *,
         url: Url = DEFAULT_URL,
         token: Token = None,
         as_json: AsJson = False,
-        **given: Any,  # noqa: ANN401 - as the command's
+        **values: Any,  # noqa: ANN401 - as the command's
     ) -> None:
         with report_errors(), closing(Transport(url, token=token)) as transport:
-            run(Caller(transport, as_json), **gather(given))
+            run(Caller(transport, as_json), **gather(values))
 
-    hidden = {"given"} if prints else {"given", "as_json"}
-    flags = ({each.name: each for each in own} | list_flags(run_command)).values()
-    return set_flags(run_command, (each for each in flags if each.name not in hidden), run)
+    hidden_names = {"values"} if prints else {"values", "as_json"}
+    flags = {flag.name: flag for flag in run_flags} | list_flags(run_command)
+    shown_flags = [flag for name, flag in flags.items() if name not in hidden_names]
+    return set_flags(run_command, shown_flags, run)
 
 
-def writer_path(stream: str, writer: str, *below: str) -> str:
-    return stream_path(stream, "writers", validate_name("writer", writer), *below)
+def writer_path(stream: str, writer: str, *steps: str) -> str:
+    return stream_path(stream, "writers", validate_name("writer", writer), *steps)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from noted_time.client import run
+from noted_time.client import Json, run
 from noted_time.client.waiting import NotYet, build_performer
 from noted_time.installation import name_program
 from noted_time.reading import CompleteWindow, Tiling
@@ -43,6 +43,7 @@ from noted_time_cli.terminal.options import (
     LimitOption,
     Stream,
     option,
+    parse_optional_time,
     window_option,
     zone_option,
 )
@@ -51,7 +52,9 @@ from reader_client.protocol.questions import ask_windows
 
 CUT_SHORT = 3
 
-EVERY_MS, FULL_HOURS, FULL_DAYS = Tiling(1), Tiling(HOUR_MS), Tiling(DAY_MS)
+EVERY_MS = Tiling(1)
+FULL_HOURS = Tiling(HOUR_MS)
+FULL_DAYS = Tiling(DAY_MS)
 IN_UTC = (
     "noted-time: the controller is of an older version, and shows no times in {0}: they are in UTC"
 )
@@ -69,7 +72,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     dataset: DatasetArgument,
     *,
-    of: DatasetOptions,
+    options: DatasetOptions,
     writers: RequiredWriters,
     floor: Annotated[
         Tiling,
@@ -102,9 +105,11 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time complete-to flights --floor 1h
     """
     floor = _place_windows(floor, zone)
-    asked = replace(writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone))
+    requirement = replace(
+        writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone)
+    )
     try:
-        answer = run(of.open(call, dataset).judge(asked), build_performer(call.ask))
+        answer = run(options.open(call, dataset).judge(requirement), build_performer(call.ask))
     except NotYet as error:
         fail(str(error), status=MISSING_STATUS)
     if call.print_json(answer) and not answer.is_complete:
@@ -136,28 +141,31 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time windows flights --window 1d
     """
-    after = None if since is None else parse_time(since)
+    from_time = parse_optional_time(since)
     window = _place_windows(window, zone)
-    page = call.ask(ask_windows(stream, window, after, domain, limit=limit))
+    page = call.ask(ask_windows(stream, window, from_time, domain, limit=limit))
     if call.print_json(page):
         return
     times = ShownTimes(zone)
-    for each in page.windows:
-        start = _format_border(times.format(each.start, each.start_shown), window)
-        echo(f"{start} {_describe_window(each)}")
+    for complete_window in page.windows:
+        start = _format_border(
+            times.format(complete_window.start, complete_window.start_shown), window
+        )
+        echo(f"{start} {_describe_window(complete_window)}")
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
     if page.sealed:
         echo(f"{stream} is sealed, so it is complete to any time: no window follows")
         return
-    what = "no window is complete yet"
+    fact = "no window is complete yet"
     if page.windows:
         last = page.windows[-1]
-        what = f"{_format_border(times.format(last.end, last.end_shown), window)} is not complete"
-    echo(
-        ": ".join(filter(None, (what, describe_waiting(page.waiting_for, page.holding_back_count))))
-    )
+        fact = f"{_format_border(times.format(last.end, last.end_shown), window)} is not complete"
+    waiting = describe_waiting(page.waiting_for, page.holding_back_count)
+    if waiting:
+        fact += f": {waiting}"
+    echo(fact)
 
 
 def _place_windows(windows: Tiling, zone: tzinfo) -> Tiling:
@@ -177,37 +185,47 @@ class ShownTimes:
     zone: tzinfo
     is_utc_said: bool = False
 
-    def format(self, time: int, shown: str | None) -> str:
-        """Return `shown`, or the time in UTC if an older controller does not show it."""
-        if shown is not None:
-            return shown
+    def format(self, time: int, text: str | None) -> str:
+        """Return `text`, or the time in UTC if an older controller does not show it."""
+        if text is not None:
+            return text
         if self.zone is not UTC and not self.is_utc_said:
             self.is_utc_said = True
             say(IN_UTC.format(self.zone))
         return format_time(time)
 
 
-def _format_border(shown: str, windows: Tiling) -> str:
+def _format_border(text: str, windows: Tiling) -> str:
     """Leave out midnight where windows are of days."""
-    return shown if windows.size_ms % DAY_MS else shown.partition("T00:00:00")[0]
+    if windows.size_ms % DAY_MS:
+        return text
+    return text.partition("T00:00:00")[0]
 
 
 def _describe_window(window: CompleteWindow) -> str:
-    last = f", {window.last_writer} was the last" if window.last_writer else ""
     now = int(clock.time() * 1000)
-    without = window.missing.describe(now) + window.late.describe()
+    sentence = f"is complete since {format_time(window.written_at // 1000 * 1000)}"
+    if window.last_writer:
+        sentence += f", {window.last_writer} was the last"
+    sentence += window.missing.describe(now) + window.late.describe()
     if window.before_first_mark:
-        without += ", but nobody vouches for times before the first mark"
-    return f"is complete since {format_time(window.written_at // 1000 * 1000)}{last}{without}"
+        sentence += ", but nobody vouches for times before the first mark"
+    return sentence
 
 
-CHANGED_COLUMNS: Columns = {
-    "late rows": lambda window: (
-        f"{sum(each['rows'] for each in window['late_writers'])}"
-        f"{' and more' if any(each['may_have_more'] for each in window['late_writers']) else ''}"
-    ),
-    "writers": lambda window: ", ".join(each["writer"] for each in window["late_writers"]),
-}
+def _count_late_rows(window: Json) -> str:
+    late_writers = window["late_writers"]
+    rows = sum(late_writer["rows"] for late_writer in late_writers)
+    if any(late_writer["may_have_more"] for late_writer in late_writers):
+        return f"{rows} and more"
+    return str(rows)
+
+
+def _join_late_writers(window: Json) -> str:
+    return ", ".join(late_writer["writer"] for late_writer in window["late_writers"])
+
+
+CHANGED_COLUMNS: Columns = {"late rows": _count_late_rows, "writers": _join_late_writers}
 
 
 @client_command
@@ -247,13 +265,13 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
         "start": lambda window: times.format(window["start"], window["start_shown"]),
         "end": lambda window: times.format(window["end"], window["end_shown"]),
     }
-    most = MAX_INT64 if everything else limit
+    max_windows = MAX_INT64 if everything else limit
     first_page, page = call.print_list(
         ask_windows(stream, size, None, domain, changed_since=parse_time(time)),
         "windows",
         {**borders, **CHANGED_COLUMNS},
         cursor="after",
-        limit=most,
+        limit=max_windows,
         facts=("looked_at",),
     )
     if looked_at is not None and not page.has_more:
@@ -269,7 +287,9 @@ def _write_look(file: Path, looked_at: int | None, time: str) -> None:
     """Write the TIME of the next look, which is the same one if the controller names none."""
     if looked_at is None:
         say(f"noted-time: it is not known when the controller looked, so {file} has the same TIME")
-    next_time = time if looked_at is None else format_time(looked_at)
+        next_time = time
+    else:
+        next_time = format_time(looked_at)
     try:
         file.write_text(f"{next_time}\n", "utf-8")
     except OSError as error:
@@ -280,9 +300,9 @@ def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str |
     if not writers:
         clock = "the controller's clock was set near TIME, or the controller's clock is before TIME"
         return f"{NOT_SO_FAR}, {clock}: other windows may have changed, too. Load"
-    known_domain = f" --domain {domain}" if domain else ""
+    domain_option = f" --domain {domain}" if domain else ""
     commands = "; ".join(
-        f"{name_program()} note {stream} {writer}{known_domain} --late ROWS --least TIME"
+        f"{name_program()} note {stream} {writer}{domain_option} --late ROWS --least TIME"
         for writer in writers[:NAMES_PER_SENTENCE]
     )
     names = join_names(writers)

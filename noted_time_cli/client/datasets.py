@@ -53,10 +53,10 @@ class DatasetOptions:
         bool, typer.Option("--inclusive", help="The offsets in --offsets are read already.")
     ] = False
 
-    def open(self, call: Caller, name: str, *, again: bool = False) -> OpenDataset:
-        """Open the dataset. If it is judged `again`, its offsets must not come from stdin."""
+    def open(self, call: Caller, name: str, *, is_judged_again: bool = False) -> OpenDataset:
+        """Open the dataset. If it is judged again, its offsets must not come from stdin."""
         dataset = Dataset(name, self.domain or "")
-        self._check(dataset, again=again)
+        self._check(dataset, is_judged_again=is_judged_again)
         if self.offsets is not None:
             return StreamDataset(dataset, {name: lambda _: self._read_file()})
         kafka = build_kafka_config("", self.config) if self.config else {}
@@ -69,9 +69,9 @@ class DatasetOptions:
             asking="if it answers" if is_default else "always",
         )
 
-    def _check(self, dataset: Dataset, *, again: bool) -> None:
+    def _check(self, dataset: Dataset, *, is_judged_again: bool) -> None:
         kind = dataset.kind
-        of_kinds = {
+        kinds_by_option = {
             "--domain": (self.domain, ("stream", "group", "checkpoint")),
             "--name": (self.name, ("table",)),
             "--stream": (self.stream, ("group", "checkpoint")),
@@ -79,22 +79,26 @@ class DatasetOptions:
             "--offsets": (self.offsets, ("stream",)),
             "--inclusive": (self.inclusive, ("stream",)),
         }
-        for name, (given, kinds) in of_kinds.items():
-            if given and kind not in kinds:
+        for name, (value, kinds) in kinds_by_option.items():
+            if value and kind not in kinds:
                 raise typer.BadParameter(f"{name} has no effect on a {kind}: leave it out")
         if self.inclusive and self.offsets is None:
             raise typer.BadParameter("--inclusive is about --offsets: name both")
-        if again and self.offsets == STDIN_NAME:
+        if is_judged_again and self.offsets == STDIN_NAME:
             raise typer.BadParameter("--offsets - can be read once: name a file, which may change")
 
     def _read_file(self) -> ReadOffsets:
         name = str(self.offsets)
         try:
-            text = sys.stdin.read() if name == STDIN_NAME else Path(name).read_text("utf-8")
+            if name == STDIN_NAME:
+                text = sys.stdin.read()
+                origin = "the offsets given"
+            else:
+                text = Path(name).read_text("utf-8")
+                origin = f"the offsets in {name}"
         except (OSError, UnicodeDecodeError) as error:
             raise Rejected(f"the offsets in {name} cannot be read: {error}") from error
-        by = "the offsets given" if name == STDIN_NAME else f"the offsets in {name}"
-        return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), by)
+        return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,14 @@ from noted_time_cli.terminal.options import (
     parse_name,
     parse_offsets,
 )
-from noted_time_cli.terminal.output import Columns, echo, print_table
+from noted_time_cli.terminal.output import Columns, echo, make_column, print_table
 
 WAITING_COLUMNS: Columns = {
     "writer": "writer",
-    "time": lambda each: format_time(each["time"]),
-    "waited": lambda each: format_seconds(each["held_back_ms"]),
-    "times out in": lambda each: format_seconds(each["times_out_in_ms"]),
-    "lower without it": lambda each: format_time(each["lower_without"]),
+    "time": make_column("time", format_time),
+    "waited": make_column("held_back_ms", format_seconds),
+    "times out in": make_column("times_out_in_ms", format_seconds),
+    "lower without it": make_column("lower_without", format_time),
 }
 
 SEGMENT_COLUMNS: Columns = {
@@ -47,7 +47,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         option("WRITER", "Explain as if this writer were excluded. Repeatable.", parse=parse_name),
     ] = NO_VALUES,
     writer_timeout: Annotated[
-        int | None, duration("Explain as if this were the writer timeout.", least=1)
+        int | None, duration("Explain as if this were the writer timeout.", minimum=1)
     ] = None,
     position: Annotated[
         list[str],
@@ -66,9 +66,9 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time explain flights --exclude UA
     """
-    reached = json.dumps(parse_offsets(position, "--position")) if position else None
+    position_text = json.dumps(parse_offsets(position, "--position")) if position else None
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": writer_timeout}
-    query["position"] = reached
+    query["position"] = position_text
     path = stream_path(stream, "explain")
     explanation = call.ask_json(Question("GET", path, query, answer=Explanation))
     if not call.print_json(explanation):
@@ -79,9 +79,9 @@ def _list_waiting(explanation: Json) -> list[Json]:
     """List no writers while the watermark advances as usual."""
     if explanation["condition"] == "advancing":
         return []
-    without = explanation["lower_without"]
+    lowers = explanation["lower_without"]
     return [
-        each | {"lower_without": without.get(each["writer"])} for each in explanation["waiting_for"]
+        row | {"lower_without": lowers.get(row["writer"])} for row in explanation["waiting_for"]
     ]
 
 

@@ -38,6 +38,7 @@ from noted_time_cli.terminal.options import (
     duration,
     option,
     parse_offsets,
+    parse_optional_time,
 )
 from noted_time_cli.terminal.output import say
 from writer_client.sending.answers import read_answer
@@ -70,7 +71,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     ] = "live",
     domain: DomainOption = None,
     timeout: Annotated[
-        int | None, duration("The writer's timeout from now on, such as 90m.", least=1)
+        int | None, duration("The writer's timeout from now on, such as 90m.", minimum=1)
     ] = None,
     late: Annotated[
         int | None,
@@ -109,37 +110,49 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
     if since is not None and (late is not None or not (time or position)):
         raise typer.BadParameter("--since has no effect with --late, or without TIME or --position")
-    noted = None if time is None else parse_time(time, up=False)
-    sent = Note(
+    writer_note = Note(
         writer,
-        noted,
+        None if time is None else parse_time(time, up=False),
         parse_offsets(position, "--position"),
         domain=domain,
         state=state,
         timeout_ms=timeout or UNCHANGED_TIMEOUT,
         late_rows=_build_late_rows(late, least, most),
-        from_time=None if since is None else parse_time(since),
+        from_time=parse_optional_time(since),
         contact=contact,
     )
+    answer, result = _note_or_join(call, stream, writer_note, is_joining=join)
+    if not call.print_json(answer):
+        say(_describe_result(stream, writer_note, result))
+    if result.exclusion is None and (warning := _describe_late(stream, writer_note, result.lower)):
+        say(warning)
+
+
+def _note_or_join(
+    call: Caller, stream: str, writer_note: Note, *, is_joining: bool
+) -> tuple[Json, Accepted]:
+    """Return the answer to a note as JSON and as a value, or raise the error of a refusal.
+
+    A new writer is refused unless `is_joining`. If its first note leaves the stream, it joins by a
+    note before, because only a member may leave.
+    """
+    writer = writer_note.writer
     path = writer_path(stream, writer)
     try:
-        if not join:
+        if not is_joining:
             call.ask(Question("GET", path, answer=WriterRow))
-        answer, result = _post(call, stream, sent)
+        answer, result = _post(call, stream, writer_note)
         is_unknown = isinstance(result, Refused) and result.status == "unknown_writer"
-        if join and is_unknown:  # only a member may leave
-            answer, result = _post(call, stream, Note(writer), sent)
-    except UnknownWriter as unknown:
-        raise _add_remedy(unknown, ".", "A new writer needs --join") from None
-    except UnknownStream as unknown:
+        if is_joining and is_unknown:
+            answer, result = _post(call, stream, Note(writer), writer_note)
+    except UnknownWriter as error:
+        raise _add_remedy(error, ".", "A new writer needs --join") from None
+    except UnknownStream as error:
         create = f"`{name_program()} stream create {stream}` creates it"
-        raise _add_remedy(unknown, ";", create) from None
+        raise _add_remedy(error, ";", create) from None
     if not isinstance(result, Accepted):
-        raise result.error(sent.writer)
-    if not call.print_json(answer):
-        say(_describe_result(stream, sent, result))
-    if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
-        say(warning)
+        raise result.error(writer)
+    return answer, result
 
 
 def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Refused]:
@@ -149,77 +162,89 @@ def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Ref
     except Rejected as refusal:
         if not names_contact(refusal, notes):
             raise
-        answer = _post_once(call, stream, [replace(each, contact=None) for each in notes])
+        answer = _post_once(call, stream, [replace(note, contact=None) for note in notes])
         say(f"the controller refuses the contact, so it is not stored: {refusal}")
     try:
         result = read_answer(encode(answer), len(notes)).results[-1]
-    except DECODE_ERRORS as odd:
-        message = f"the controller sent an unexpected answer: {odd}"
-        raise UnexpectedAnswer(message, str(odd)) from odd
+    except DECODE_ERRORS as error:
+        message = f"the controller sent an unexpected answer: {error}"
+        raise UnexpectedAnswer(message, str(error)) from error
     return answer["results"][-1], result
 
 
 def _post_once(call: Caller, stream: str, notes: Sequence[Note]) -> Json:
-    body = {"notes": [note_to_wire(each) for each in notes]}
+    body = {"notes": [note_to_wire(note) for note in notes]}
     try:
         answer: Json = call.ask(Question("POST", stream_path(stream, "notes"), body=body))
-    except NotesRefused as refused:
-        return dict(refused.answer)
+    except NotesRefused as error:
+        return dict(error.answer)
     return answer
 
 
-def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:
-    if (rows is None) != (least is None):
+def _build_late_rows(
+    rows: int | None, min_time: str | None, max_time: str | None
+) -> LateRows | None:
+    if (rows is None) != (min_time is None):
         raise typer.BadParameter("--late ROWS and --least TIME go together")
-    if rows is None or least is None:
-        if most is not None:
+    if rows is None or min_time is None:
+        if max_time is not None:
             raise typer.BadParameter("--most TIME needs --late ROWS")
         return None
-    late = LateRows(rows, parse_time(least), None if most is None else parse_time(most))
-    if is_reversed(late):
+    late_rows = LateRows(rows, parse_time(min_time), parse_optional_time(max_time))
+    if is_reversed(late_rows):
         raise typer.BadParameter("--most is before --least: exchange them")
-    return late
+    return late_rows
 
 
-def _add_remedy(error: Rejected, stop: str, remedy: str) -> Rejected:
-    said = str(error)
-    return Rejected(f"{said}{'' if said.endswith('?') else stop} {remedy}")
+def _add_remedy(error: Rejected, separator: str, remedy: str) -> Rejected:
+    sentence = str(error)
+    if not sentence.endswith("?"):
+        sentence += separator
+    return Rejected(f"{sentence} {remedy}")
 
 
-def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
+def _describe_late(stream: str, writer_note: Note, lower: int | None) -> str:
     """Warn about a late note, if it is one.
 
     >>> _describe_late("five", Note("lima", 3_600_000), 7_200_000)
     'lima noted 3600000: late by 3600000, five advanced without it to 7200000'
     """
-    if lower is None or sent.state != "live" or sent.late_rows:
+    if lower is None or writer_note.state != "live" or writer_note.late_rows:
         return ""
-    at = format_time(lower)
-    if sent.time is None:
-        return f"{sent.writer} vouches from {at} on"
-    if sent.time >= lower:
+    lower_text = format_time(lower)
+    if writer_note.time is None:
+        return f"{writer_note.writer} vouches from {lower_text} on"
+    if writer_note.time >= lower:
         return ""
-    noted = f"{sent.writer} noted {format_time(sent.time)}"
-    gap = format_gap(sent.time, lower)
-    return f"{noted}: late by {gap}, {stream} advanced without it to {at}"
+    fact = f"{writer_note.writer} noted {format_time(writer_note.time)}"
+    gap = format_gap(writer_note.time, lower)
+    return f"{fact}: late by {gap}, {stream} advanced without it to {lower_text}"
 
 
-def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
-    who, lower = sent.writer, result.lower
-    if sent.state != "live":
-        first = f"{who} is {sent.state}: {stream} does not wait for it."
-    elif isinstance(sent.late_rows, LateRows):
-        rows, least = pluralize(sent.late_rows.rows, "row"), format_time(sent.late_rows.min_time)
-        first = f"{who} reported {rows} from {least} on that came below the watermark."
-    elif sent.time is None:
-        most = format_duration(result.timeout_ms or 0)
-        first = f"{who} joined: {stream} waits for it, for {most} of silence at most."
-    else:
-        first = f"{who} noted {format_time(sent.time)}."
-    if result.exclusion is None:  # before the first note there is no lower
-        return first if lower is None else f"{first} {stream} is complete to {format_time(lower)}."
-    why, since = STATUS_WORDS[result.exclusion.reason], format_time(result.exclusion.excluded_at)
-    return (
-        f"{first} But {stream} advanced without it ({why} at {since}): "
-        f"its rows below {format_time(lower)} are late."
-    )
+def _describe_result(stream: str, writer_note: Note, result: Accepted) -> str:
+    """Say what was noted, and to which time the stream is complete, or which rows are late."""
+    fact = _describe_note(stream, writer_note, result.timeout_ms or 0)
+    if result.exclusion is not None:
+        reason = STATUS_WORDS[result.exclusion.reason]
+        excluded_at = format_time(result.exclusion.excluded_at)
+        return (
+            f"{fact} But {stream} advanced without it ({reason} at {excluded_at}): "
+            f"its rows below {format_time(result.lower)} are late."
+        )
+    if result.lower is None:  # before the first note
+        return fact
+    return f"{fact} {stream} is complete to {format_time(result.lower)}."
+
+
+def _describe_note(stream: str, writer_note: Note, timeout_ms: int) -> str:
+    writer = writer_note.writer
+    if writer_note.state != "live":
+        return f"{writer} is {writer_note.state}: {stream} does not wait for it."
+    if isinstance(writer_note.late_rows, LateRows):
+        rows = pluralize(writer_note.late_rows.rows, "row")
+        min_time = format_time(writer_note.late_rows.min_time)
+        return f"{writer} reported {rows} from {min_time} on that came below the watermark."
+    if writer_note.time is None:
+        timeout = format_duration(timeout_ms)
+        return f"{writer} joined: {stream} waits for it, for {timeout} of silence at most."
+    return f"{writer} noted {format_time(writer_note.time)}."

@@ -22,7 +22,7 @@ def format_setting(name: str, value: object) -> str:
     ('1h 30m', 'a, b')
     """
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
+        return ", ".join(str(element) for element in value) or "-"
     if name.endswith("_ms") and isinstance(value, int):
         return format_duration(value)
     return "none" if value is None else str(value)
@@ -33,7 +33,9 @@ def _get_form(setting: Setting) -> str:
         return "DURATION"
     if setting.kind is int:
         return "NUMBER"
-    return "NAME" if get_origin(setting.kind) is tuple else "|".join(setting.choices) or "TEXT"
+    if get_origin(setting.kind) is tuple:
+        return "NAME"
+    return "|".join(setting.choices) or "TEXT"
 
 
 def _format_default(name: str, value: object) -> str:
@@ -42,41 +44,57 @@ def _format_default(name: str, value: object) -> str:
     >>> _format_default("max_offset_jump", 10**12), _format_default("max_segments", 4096)
     ('10^12', '4096')
     """
-    shown = format_setting(name, value)
-    return re.sub("^10{6,}$", lambda found: f"10^{len(found[0]) - 1}", shown)
+    text = format_setting(name, value)
+    if re.fullmatch("10{6,}", text):
+        return f"10^{len(text) - 1}"
+    return text
 
 
-def _make_parser(each: Setting) -> Callable[[str], object] | None:
-    """Make a parser that does not change the text `none`."""
-    form, least, most = _get_form(each), each.least, each.most
+def _make_parser(setting: Setting) -> Callable[[str], object] | None:
+    """Make a parser that does not change the text `none`. A text that is free needs none."""
+    form = _get_form(setting)
+    minimum = setting.least
+    maximum = setting.most
+    if form not in {"DURATION", "NUMBER", "NAME"}:
+        return None
 
-    def parse(typed: str) -> object:
-        if typed == "none" and each.is_nullable:
-            return typed
+    def parse(text: str) -> object:
+        if text == "none" and setting.is_nullable:
+            return text
         if form == "DURATION":
-            return parse_bounded_duration(typed, least)
+            return parse_bounded_duration(text, minimum)
         if form == "NAME":
-            return parse_name(typed)
-        if not (typed.isdecimal() and least <= int(typed) <= most):
-            raise Unreadable(f"must be a number from {least} to {most}, not {typed[:40]!r}")
-        return int(typed)
+            return parse_name(text)
+        if not (text.isdecimal() and minimum <= int(text) <= maximum):
+            raise Unreadable(f"must be a number from {minimum} to {maximum}, not {text[:40]!r}")
+        return int(text)
 
-    return parse if form in {"DURATION", "NUMBER", "NAME"} else None
+    return parse
 
 
-def _make_flag(each: Setting) -> Parameter:
-    form, name, unset = _get_form(each), each.name.removesuffix("_ms"), None
-    kind: Any = Literal[tuple(each.choices)] | None if each.choices else str | None
-    text = each.about.replace("null", "`none`")
+def _make_flag(setting: Setting) -> Parameter:
+    form = _get_form(setting)
+    name = setting.name.removesuffix("_ms")
+    kind: Any = str | None
+    default_value: Any = None
+    help_text = setting.about.replace("null", "`none`")
     if form == "NAME":
-        name, kind, unset = name.removesuffix("s"), list[str], NO_VALUES
-        text += " Repeatable."
-    default = _format_default(each.name, each.default) if each.default else False
-    flag = option(form, text, default=default, parse=_make_parser(each))
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=Annotated[kind, flag])
+        name = name.removesuffix("s")
+        kind = list[str]
+        default_value = NO_VALUES
+        help_text += " Repeatable."
+    elif setting.choices:
+        kind = Literal[tuple(setting.choices)] | None
+    shown_default: str | bool = False
+    if setting.default:
+        shown_default = _format_default(setting.name, setting.default)
+    flag = option(form, help_text, default=shown_default, parse=_make_parser(setting))
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=default_value, annotation=Annotated[kind, flag]
+    )
 
 
-SETTING_FLAGS = {each.name: _make_flag(each) for each in list_settings()}
+SETTING_FLAGS = {setting.name: _make_flag(setting) for setting in list_settings()}
 
 
 def spell_option(name: str, value: Any) -> str:  # noqa: ANN401 - any setting
@@ -87,10 +105,10 @@ def spell_option(name: str, value: Any) -> str:  # noqa: ANN401 - any setting
     """
     option = f"--{SETTING_FLAGS[name].name.replace('_', '-')}"
     if isinstance(value, list):
-        return " ".join(f"{option} {each}" for each in value)
+        return " ".join(f"{option} {element}" for element in value)
     if name.endswith("_ms") and value:
-        unit, size = next(each for each in UNITS_MS.items() if value % each[1] == 0)
-        value = f"{value // size}{unit}"
+        unit = next(unit for unit, size_ms in UNITS_MS.items() if value % size_ms == 0)
+        return f"{option} {value // UNITS_MS[unit]}{unit}"
     return f"{option} {format_setting(name, value)}"
 
 
@@ -101,10 +119,9 @@ class GivenSettings:
     sent: Json
     __signature__: ClassVar = Signature([*SETTING_FLAGS.values()])
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as its signature's
-        typed = ((name, given[flag.name]) for name, flag in SETTING_FLAGS.items())
-        self.sent = {
-            name: None if value == "none" else value
-            for name, value in typed
-            if value not in (None, [])
-        }
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - as its signature's
+        self.sent = {}
+        for name, flag in SETTING_FLAGS.items():
+            value = values[flag.name]
+            if value not in (None, []):
+                self.sent[name] = None if value == "none" else value

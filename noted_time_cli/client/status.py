@@ -6,14 +6,14 @@ from noted_time.answers import ControllersAnswer
 from noted_time.client import Question
 from noted_time.values import format_time
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.terminal.output import Columns, print_table, say
+from noted_time_cli.terminal.output import Columns, make_column, print_table, say
 
 CONTROLLER_COLUMNS: Columns = {
     "controller": "url",
     "version": "version",
     "zone data": "zone_data",
     "schema": "revision",
-    "since": lambda row: None if row["connected_at"] is None else format_time(row["connected_at"]),
+    "since": make_column("connected_at", format_time),
     "buckets": "buckets",
 }
 

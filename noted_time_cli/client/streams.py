@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import convert
@@ -33,7 +33,14 @@ from noted_time_cli.terminal.options import (
     option,
     parse_name,
 )
-from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
+from noted_time_cli.terminal.output import (
+    Columns,
+    confirm,
+    format_position,
+    make_column,
+    print_table,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,13 +52,20 @@ FEWER_WRITERS = (
     "again, use --add-expected-writer"
 )
 
+
+def _get_seq(mark: Json) -> int | None:
+    """Return the seq of a mark in a list, `None` if the domain has no mark."""
+    seq: int | None = mark.get("seq")
+    return seq
+
+
 MARK_COLUMNS: Columns = {
     "stream": "stream",
     "domain": "domain",
-    "mark": lambda mark: mark.get("seq"),
-    "lower": lambda mark: format_time(mark.get("lower")),
-    "upper": lambda mark: format_time(mark.get("upper")),
-    "cut": lambda mark: format_position(mark.get("cut")),
+    "mark": _get_seq,
+    "lower": make_column("lower", format_time),
+    "upper": make_column("upper", format_time),
+    "cut": make_column("cut", format_position),
 }
 
 app = typer.Typer(name="stream", help="Create, change and remove streams.", no_args_is_help=True)
@@ -66,14 +80,14 @@ def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
     """
     question = Question("GET", "/v1/streams", answer=StreamsPage)
     call.print_list(
-        question, "streams", MARK_COLUMNS, rows=_list_marks, cursor="after", limit=limit
+        question, "streams", MARK_COLUMNS, list_rows=_list_marks, cursor="after", limit=limit
     )
 
 
 @app.command()
 @client_command
 def create(
-    call: Caller, stream: Stream, *, given: GivenSettings, comment: CommentOption = None
+    call: Caller, stream: Stream, *, given_settings: GivenSettings, comment: CommentOption = None
 ) -> None:
     """Create a stream, or find that it exists with these settings.
 
@@ -82,17 +96,18 @@ def create(
 
     Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
     """
-    path, settings = stream_path(stream), given.sent
+    path = stream_path(stream)
+    settings = given_settings.sent
     try:
-        made = call.ask_json(Question("GET", path, answer=StreamAnswer))
+        stream_json = call.ask_json(Question("GET", path, answer=StreamAnswer))
     except UnknownStream:
         question = Question("PUT", path, {"comment": comment}, settings, answer=StreamAnswer)
-        made, outcome = call.ask_json(question), f"Created stream {stream}."
+        stream_json = call.ask_json(question)
+        outcome = f"Created stream {stream}."
     else:
-        if differing := _list_differing(made, settings):
-            _refuse_differing(made, differing)
+        _check_settings(stream_json, settings)
         outcome = f"Stream {stream} already exists. Its settings:"
-    _report_settings(call, made, outcome)
+    _report_settings(call, stream_json, outcome)
 
 
 @app.command(name="set")
@@ -101,7 +116,7 @@ def change_settings(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
-    given: GivenSettings,
+    given_settings: GivenSettings,
     add: Annotated[
         list[str],
         option(
@@ -131,49 +146,52 @@ def change_settings(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time stream set flights --writer-timeout 90m
     """
-    settings = given.sent
+    settings = given_settings.sent
     if not (settings or add or event_time_form):
         raise typer.BadParameter("no setting is given: name one, or use `stream show`")
     if event_time_form is not None:
         _replace_form(call, stream, event_time_form, comment)
         if not (settings or add):
             return
-    path, query = stream_path(stream), {"comment": comment}
+    path = stream_path(stream)
     changes = _list_changes(call, stream) if add else []
-    last_change = max((each.number for each in changes), default=0)
+    last_change = max((change.number for change in changes), default=0)
     before = call.ask_json(Question("GET", path, answer=StreamAnswer))
-    if "mark_retention_ms" in settings and (dropped := _describe_dropped(call, stream, settings)):
-        say(f"{dropped} would be dropped, for good.")
-        confirm(f"Change the settings of {stream}?", yes=yes)
+    if "mark_retention_ms" in settings:
+        _confirm_dropping(call, stream, settings, yes=yes)
     is_addition = bool(add) and "expected_writers" not in settings
     if add:
         expected: Json = dict.fromkeys((before | settings)["expected_writers"])
         settings["expected_writers"] = list(expected | dict.fromkeys(add))
-    question = Question("PUT", path, query, settings, answer=StreamAnswer)
-    changed = call.ask_json(question)
-    while is_addition and (lost := _find_overwritten(call, stream, settings, last_change)):
-        settings["expected_writers"] += lost
-        changed = call.ask_json(question)
-    former = _list_differing(changed, {name: before[name] for name in settings})
-    differences = _compare_settings("{} is {}, and was {}", changed, former)
+    question = Question("PUT", path, {"comment": comment}, settings, answer=StreamAnswer)
+    after = call.ask_json(question)
+    while is_addition and (lost_writers := _find_overwritten(call, stream, settings, last_change)):
+        settings["expected_writers"] += lost_writers
+        after = call.ask_json(question)
+    former_settings = {name: before[name] for name in settings}
+    changed_settings = _list_differing(after, former_settings)
+    differences = _compare_settings("{} is {}, and was {}", after, changed_settings)
     outcome = f"Stream {stream}: {differences or 'nothing has changed'}. Settings:"
-    _report_settings(call, changed, outcome)
-    left = sorted({*before["expected_writers"]} - {*changed["expected_writers"]})
-    if left and changed["expected_writers"]:
-        say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left))}")
+    _report_settings(call, after, outcome)
+    left_writers = sorted({*before["expected_writers"]} - {*after["expected_writers"]})
+    if left_writers and after["expected_writers"]:
+        say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left_writers))}")
 
 
 def _replace_form(call: Caller, stream: str, text: str, comment: str | None) -> None:
     body = parse_event_time_form(text)
-    path, query = stream_path(stream, "event-time-form"), {"comment": comment}
-    changed = call.ask_json(Question("PUT", path, query, body, answer=StreamAnswer))
-    if call.print_json(changed):
+    path = stream_path(stream, "event-time-form")
+    question = Question("PUT", path, {"comment": comment}, body, answer=StreamAnswer)
+    stream_json = call.ask_json(question)
+    if call.print_json(stream_json):
         return
-    for domain, stated in changed["event_time_forms"].items():
-        last = stated[-1]
-        since = format_position(last["position"]) if last["position"] else "the beginning"
-        form = convert(last["form"], EventTimeForm)
-        say(f"{stream} reads the event times of {domain} from {since} on: {form}.")
+    for domain, forms in stream_json["event_time_forms"].items():
+        last_form = forms[-1]
+        start = "the beginning"
+        if last_form["position"]:
+            start = format_position(last_form["position"])
+        form = convert(last_form["form"], EventTimeForm)
+        say(f"{stream} reads the event times of {domain} from {start} on: {form}.")
 
 
 def parse_event_time_form(text: str) -> Json:
@@ -190,18 +208,26 @@ def parse_event_time_form(text: str) -> Json:
         pairs = [word.split("=", 1) for word in shlex.split(text)]
     except ValueError as error:
         raise typer.BadParameter(f"{text[:80]!r}: {error}") from error
-    unknown = [pair[0] for pair in pairs if len(pair) == 1 or pair[0] not in FORM_FIELDS]
-    if unknown:
-        known = ", ".join(FORM_FIELDS)
-        raise typer.BadParameter(f"{unknown[0][:40]!r} is not a field with a value: use {known}")
+    unknown_fields = [pair[0] for pair in pairs if len(pair) == 1 or pair[0] not in FORM_FIELDS]
+    if unknown_fields:
+        field_names = ", ".join(FORM_FIELDS)
+        raise typer.BadParameter(
+            f"{unknown_fields[0][:40]!r} is not a field with a value: use {field_names}"
+        )
     form: Json = dict(pairs)
     if "column" not in form:
         raise typer.BadParameter("name the column: column=…")
     if "kind" not in form:
-        form["kind"] = "number" if "unit" in form else "text"
-        if "zone" in form and "format" not in form:
-            form["kind"] = "local"
+        form["kind"] = _choose_kind(form)
     return form
+
+
+def _choose_kind(form: Json) -> str:
+    if "zone" in form and "format" not in form:
+        return "local"
+    if "unit" in form:
+        return "number"
+    return "text"
 
 
 def _report_settings(call: Caller, stream: Json, outcome: str) -> None:
@@ -220,26 +246,32 @@ def _list_differing(stream: Json, settings: Json) -> Json:
     >>> _list_differing(stream, {"domains": ["b", "a"], "max_segments": 10})
     {'max_segments': 10}
     """
-    return {
-        name: value
-        for name, value in settings.items()
-        if stream[name] != value
-        and not (isinstance(value, list) and sorted(stream[name]) == sorted(value))
-    }
+    differing_settings: Json = {}
+    for name, value in settings.items():
+        is_equal = stream[name] == value
+        if isinstance(value, list):
+            is_equal = sorted(stream[name]) == sorted(value)
+        if not is_equal:
+            differing_settings[name] = value
+    return differing_settings
 
 
-def _compare_settings(form: str, stream: Json, others: Json) -> str:
+def _compare_settings(form: str, stream: Json, values: Json) -> str:
     return "; ".join(
-        form.format(name, format_setting(name, stream[name]), format_setting(name, other))
-        for name, other in others.items()
+        form.format(name, format_setting(name, stream[name]), format_setting(name, value))
+        for name, value in values.items()
     )
 
 
-def _refuse_differing(stream: Json, differing: Json) -> NoReturn:
-    found = _compare_settings("{} is {}, not {}", stream, differing)
-    options = " ".join(spell_option(*each) for each in differing.items())
+def _check_settings(stream: Json, settings: Json) -> None:
+    """Raise `Rejected` if a stream has other settings, with the command that changes them."""
+    differing_settings = _list_differing(stream, settings)
+    if not differing_settings:
+        return
+    differences = _compare_settings("{} is {}, not {}", stream, differing_settings)
+    options = " ".join(spell_option(name, value) for name, value in differing_settings.items())
     change = f"`{name_program()} stream set {stream['name']} {options}`"
-    raise Rejected(f"stream {stream['name']} exists, but {found}: {change} changes that")
+    raise Rejected(f"stream {stream['name']} exists, but {differences}: {change} changes that")
 
 
 def _list_changes(call: Caller, stream: str) -> Sequence[ChangeAnswer]:
@@ -252,22 +284,25 @@ def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: in
 
     So of commands that run at once, the last one finds all writers of the others.
     """
-    sent = settings["expected_writers"]
+    sent_names = settings["expected_writers"]
     for change in _list_changes(call, stream):
-        if (
-            change.number > last_change
-            and (change.new_values or {}).get("expected_writers") == sent
-        ):
-            replaced = (change.old_values or {}).get("expected_writers", ())
-            return [each for each in replaced if each not in sent]
+        new_names = (change.new_values or {}).get("expected_writers")
+        if change.number > last_change and new_names == sent_names:
+            replaced_names = (change.old_values or {}).get("expected_writers", ())
+            return [name for name in replaced_names if name not in sent_names]
     return []
 
 
-def _describe_dropped(call: Caller, stream: str, settings: Json) -> str:
-    path, query = stream_path(stream), {"dry_run": True}
-    would = call.ask(Question("PUT", path, query, settings, answer=DroppedAnswer))
-    counts = would.dropped.items()
-    return ", ".join(f"{pluralize(count, 'mark')} of {domain}" for domain, count in counts if count)
+def _confirm_dropping(call: Caller, stream: str, settings: Json, *, yes: bool) -> None:
+    """Ask for confirmation if the controller would drop marks under the new settings."""
+    question = Question(
+        "PUT", stream_path(stream), {"dry_run": True}, settings, answer=DroppedAnswer
+    )
+    counts = call.ask(question).dropped.items()
+    dropped_marks = [f"{pluralize(count, 'mark')} of {domain}" for domain, count in counts if count]
+    if dropped_marks:
+        say(f"{', '.join(dropped_marks)} would be dropped, for good.")
+        confirm(f"Change the settings of {stream}?", yes=yes)
 
 
 @app.command()
@@ -282,12 +317,13 @@ def show(call: Caller, stream: Stream) -> None:
         return
     _print_settings(answer)
     print_table(MARK_COLUMNS, _list_marks(answer))
-    for domain, stated in answer["event_time_forms"].items():
-        form = convert(stated[-1]["form"], EventTimeForm)
+    for domain, forms in answer["event_time_forms"].items():
+        form = convert(forms[-1]["form"], EventTimeForm)
         say(f"The event times of {domain} are read as {form}.")
     if answer["seal"] is not None:
-        at, cut = format_time(answer["seal"]["at"]), format_position(answer["seal"]["cut"])
-        say(f"{stream} was sealed at {at}: it ends at {cut}.")
+        sealed_at = format_time(answer["seal"]["at"])
+        cut = format_position(answer["seal"]["cut"])
+        say(f"{stream} was sealed at {sealed_at}: it ends at {cut}.")
 
 
 @app.command()
@@ -310,9 +346,9 @@ def log(
     Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
     """
     log = log_id(log)
-    known = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).logs
-    present = known[-1] if known else "the log so far"
-    confirm(f"Has log {log} the same records at the same offsets as {present}?", yes=yes)
+    logs = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).logs
+    last_log = logs[-1] if logs else "the log so far"
+    confirm(f"Has log {log} the same records at the same offsets as {last_log}?", yes=yes)
     body = {"log": log, "same_offsets": True}
     call.ask(Question("PUT", stream_path(stream), {"comment": comment}, body, answer=StreamAnswer))
     say(f"{stream} takes positions of log {log}.")
@@ -327,12 +363,10 @@ def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
     """
     marks = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).marks.values()
     path = stream_path(stream, "writers")
-    writers = call.ask(Question("GET", path, {"limit": 1}, answer=WritersPage)).total
-    counts = (
-        pluralize(writers, "writer"),
-        pluralize(sum(each.seq for each in marks if each), "mark"),
-    )
-    confirm(f"Remove {stream} with {' and '.join(counts)}, for good?", yes=yes)
+    writer_count = call.ask(Question("GET", path, {"limit": 1}, answer=WritersPage)).total
+    mark_count = sum(mark.seq for mark in marks if mark)
+    counts = f"{pluralize(writer_count, 'writer')} and {pluralize(mark_count, 'mark')}"
+    confirm(f"Remove {stream} with {counts}, for good?", yes=yes)
     call.ask(Question("DELETE", stream_path(stream)))
     say(f"Removed stream {stream}.")
 
@@ -347,21 +381,22 @@ def seal(call: Caller, stream: Stream, *, comment: CommentOption = None, yes: Ye
     Try it:  noted-time seal flights --comment "the season is over"
     """
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
-    path, query = stream_path(stream, "seal"), {"comment": comment}
-    sealed = call.ask_json(Question("POST", path, query, {}, answer=SealedAnswer))
-    if call.print_json(sealed):
+    path = stream_path(stream, "seal")
+    question = Question("POST", path, {"comment": comment}, {}, answer=SealedAnswer)
+    answer = call.ask_json(question)
+    if call.print_json(answer):
         return
-    for sentence in _describe_seal(stream, sealed):
+    for sentence in _describe_seal(stream, answer):
         say(sentence)
 
 
-def _describe_seal(stream: str, sealed: Json) -> list[str]:
-    sentences = [f"{stream} is sealed at {format_position(sealed['seal']['cut'])}."]
-    for domain, mark in sealed["marks"].items():
-        at = f"is at {format_time(mark['lower'])}" if mark else "never came"
-        sentences.append(f"The last mark of {domain} {at}.")
-    if sealed["never_noted"]:
-        names = ", ".join(sealed["never_noted"])
+def _describe_seal(stream: str, answer: Json) -> list[str]:
+    sentences = [f"{stream} is sealed at {format_position(answer['seal']['cut'])}."]
+    for domain, mark in answer["marks"].items():
+        fact = f"is at {format_time(mark['lower'])}" if mark else "never came"
+        sentences.append(f"The last mark of {domain} {fact}.")
+    if answer["never_noted"]:
+        names = ", ".join(answer["never_noted"])
         sentences.append(f"Never noted a time, so it is unknown how far they wrote: {names}.")
     return sentences
 

@@ -20,7 +20,7 @@ from noted_time_cli.client.datasets import (
     DatasetOptions,
     RequiredWriters,
 )
-from noted_time_cli.terminal.options import TimeArgument, duration, option
+from noted_time_cli.terminal.options import TimeArgument, duration, option, parse_optional_time
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
 from reader_client.protocol.datasets import wait_for_dataset
 
@@ -37,7 +37,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     dataset: DatasetArgument,
     time: TimeArgument,
     *,
-    of: DatasetOptions,
+    options: DatasetOptions,
     writers: RequiredWriters,
     timeout: Annotated[
         int, duration("Maximum time to wait, such as 90m. 0s asks once.", default="1h")
@@ -78,23 +78,23 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
-    asked = replace(
-        writers.build(), to=parse_time(time), from_time=None if since is None else parse_time(since)
+    requirement = replace(
+        writers.build(), to=parse_time(time), from_time=parse_optional_time(since)
     )
-    if asked.from_time is not None and asked.from_time >= (asked.to or 0):
+    if requirement.from_time is not None and requirement.from_time >= (requirement.to or 0):
         raise typer.BadParameter("--since is not before TIME: exchange them")
-    opened = of.open(call, dataset, again=True)
-    if asked.from_time is not None and opened.dataset.kind == "table":
+    open_dataset = options.open(call, dataset, is_judged_again=True)
+    if requirement.from_time is not None and open_dataset.dataset.kind == "table":
         raise typer.BadParameter("--since has no effect on a table: leave it out")
-    if asked.from_time is not None and not asked.has_no_missing:
+    if requirement.from_time is not None and not requirement.has_no_missing:
         raise typer.BadParameter(SINCE_ALONE)
     try:
-        steps = wait_for_dataset(opened, asked, timeout / 1000)
+        steps = wait_for_dataset(open_dataset, requirement, timeout / 1000)
         answer = run(steps, build_performer(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
-        to = format_time(asked.to or 0)
+        end_text = format_time(requirement.to or 0)
         status = NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS
-        fail(f"{dataset} is not known to be complete to {to}: {error}", status=status)
+        fail(f"{dataset} is not known to be complete to {end_text}: {error}", status=status)
     if not call.print_json(answer) and answer.is_complete:
         echo(f"{answer.sentence}: {_describe_place(answer)}")
     if not answer.is_complete:

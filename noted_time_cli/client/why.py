@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from noted_time.lineage import Dataset
-from noted_time.values import parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import MISSING_STATUS, DatasetArgument, Names
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.flags import refuse_options
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone, parse_optional_time
 from noted_time_cli.terminal.output import echo
 from reader_client.protocol.hops import HopReader
 
@@ -50,26 +49,25 @@ def why(  # noqa: PLR0913 - one parameter for each flag
     """
     root = Dataset(dataset, domain or "")
     _check_options(context, root, as_dot=as_dot)
-    asked = None if time is None else parse_time(time)
     kafka = build_kafka_config("", config) if config else {}
-    found = HopReader(call.ask, asked, kafka).find_why(root, tuple(name))
+    answer = HopReader(call.ask, parse_optional_time(time), kafka).find_why(root, tuple(name))
     if as_dot:
-        for line in found.to_dot().splitlines():
+        for line in answer.to_dot().splitlines():
             echo(line)
-    elif not call.print_json(found.to_json()):
-        echo(found.sentence)
-        for line in found.lines:
+    elif not call.print_json(answer.to_json()):
+        echo(answer.sentence)
+        for line in answer.lines:
             echo(f"  {line}")
-        if found.remedy:
-            echo(f"To do: {found.remedy}")
-    if not found.is_complete:
+        if answer.remedy:
+            echo(f"To do: {answer.remedy}")
+    if not answer.is_complete:
         raise typer.Exit(MISSING_STATUS)
 
 
 def _check_options(context: typer.Context, root: Dataset, *, as_dot: bool) -> None:
-    named = f"on a {root.kind}"
-    refuse_options(context, named, "domain" if root.kind == "table" else "name")
+    reason = f"on a {root.kind}"
+    refuse_options(context, reason, "domain" if root.kind == "table" else "name")
     if root.kind != "group":
-        refuse_options(context, named, "config")
+        refuse_options(context, reason, "config")
     if as_dot:
         refuse_options(context, "with --dot", "as_json")

@@ -40,7 +40,14 @@ from noted_time_cli.terminal.options import (
     duration,
     option,
 )
-from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
+from noted_time_cli.terminal.output import (
+    Columns,
+    confirm,
+    format_position,
+    make_column,
+    print_table,
+    say,
+)
 
 REMOVAL_ATTEMPTS = 3
 
@@ -57,48 +64,68 @@ def _format_state(writer: Json) -> str:
     >>> _format_state(row)
     'live, silent 2m'
     """
-    silent = f", silent {format_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
-    reason = writer["no_time_reason"]
-    alive = f": alive, but {reason}" if reason else ""
-    return f"{writer['state']}{alive}{silent}"
+    state: str = writer["state"]
+    if writer["no_time_reason"]:
+        state += f": alive, but {writer['no_time_reason']}"
+    if writer["is_silent"]:
+        state += f", silent {format_seconds(writer['silent_ms'])}"
+    return state
 
 
 def _format_suspension(writer: Json) -> str | None:
     if writer["suspension_ends_at"] is None:
         return None
-    why = ": ".join(filter(None, (writer["suspended_by"], writer["suspension_reason"])))
-    return f"{format_time(writer['suspension_ends_at'])}{f' ({why})' if why else ''}"
+    end = format_time(writer["suspension_ends_at"])
+    origin = [text for text in (writer["suspended_by"], writer["suspension_reason"]) if text]
+    if origin:
+        end += f" ({': '.join(origin)})"
+    return end
+
+
+def _format_times(writer: Json) -> str:
+    return " ".join(f"{domain}={format_time(time)}" for domain, time in writer["times"].items())
+
+
+def _format_last_note(writer: Json) -> str:
+    return "never" if writer["is_expected"] else format_time(writer["noted_at"])
+
+
+def _format_late_rows(report: Json) -> str:
+    rows = str(report["rows"])
+    if report["may_have_more"]:
+        rows += " and more"
+    return rows
 
 
 WRITER_COLUMNS: Columns = {
     "writer": "writer",
     "state": _format_state,
-    "times": lambda row: " ".join(f"{k}={format_time(v)}" for k, v in row["times"].items()),
-    "position": lambda row: format_position(row["position"]),
-    "noted at": lambda row: "never" if row["is_expected"] else format_time(row["noted_at"]),
-    "holding back since": lambda row: format_time(row["holding_back_began_at"]),
+    "times": _format_times,
+    "position": make_column("position", format_position),
+    "noted at": _format_last_note,
+    "holding back since": make_column("holding_back_began_at", format_time),
     "timeout suspended until": _format_suspension,
     "session": _format_session,
     "contact": "contact",
 }
 LEDGER_COLUMNS: Columns = {
     "seq": "seq",
-    "at": lambda row: format_time(row["at"]),
-    "from": lambda row: format_time(row["from_lower"]),
-    "to": lambda row: format_time(row["to_lower"]),
+    "at": make_column("at", format_time),
+    "from": make_column("from_lower", format_time),
+    "to": make_column("to_lower", format_time),
     "writer": "writer",
     "reason": "reason",
-    "its time": lambda row: format_time(row.get("last_time")),
-    "its position": lambda row: format_position(row.get("position")),
+    "its time": make_column("last_time", format_time),
+    "its position": make_column("position", format_position),
     "by": "by",
 }
 LATE_COLUMNS: Columns = {
     "writer": "writer",
-    "late rows": lambda row: f"{row['rows']} and more" if row["may_have_more"] else row["rows"],
-    "from": lambda row: format_time(row["min_time"]),
-    "to": lambda row: format_time(row["max_time"]),
-    "first seen": lambda row: format_time(row["first_seen_at"]),
-    "last seen": lambda row: format_time(row["last_seen_at"]),
+    "late rows": _format_late_rows,
+    "from": make_column("min_time", format_time),
+    "to": make_column("max_time", format_time),
+    "first seen": make_column("first_seen_at", format_time),
+    "last seen": make_column("last_seen_at", format_time),
 }
 
 
@@ -160,38 +187,47 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
         return
     for turn in count(1):
         row = call.ask_json(Question("GET", path, answer=WriterRow))
-        noted_at, excluded = row["noted_at"], row["excluded"]
-        if excluded and excluded["reason"] == "removed":
-            since = format_time(excluded["excluded_at"])
+        exclusion = row["excluded"]
+        if exclusion and exclusion["reason"] == "removed":
+            removed_at = format_time(exclusion["excluded_at"])
             if not call.print_json(row):
-                say(f"Nothing has changed: {writer} was removed from {stream} at {since}.")
+                say(f"Nothing has changed: {writer} was removed from {stream} at {removed_at}.")
             return
-        for line in _list_effects(call, stream, row):
-            say(line)
-        last = "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"
-        say(f"{writer} {last}.")
-        confirm(f"Remove {writer}?", yes=yes)
-        query = {"unless_noted_since": noted_at, "comment": comment}
+        _confirm_removal(call, stream, row, yes=yes)
+        query = {"unless_noted_since": row["noted_at"], "comment": comment}
         try:
-            removed = call.ask_json(Question("DELETE", path, query, answer=WriterRow))
+            removed_row = call.ask_json(Question("DELETE", path, query, answer=WriterRow))
             break
-        except NotedMeanwhile as noted:
+        except NotedMeanwhile as error:
             if yes and turn == REMOVAL_ATTEMPTS:
                 raise
-            say(f"{writer} has noted meanwhile, at {format_time(noted.noted_at)}.")
-    if not call.print_json(removed):
-        position = removed["position"]
-        at = f", at position {format_position(position)}" if position else ""
-        say(f"Removed {writer} from {stream}{at}.")
+            say(f"{writer} has noted meanwhile, at {format_time(error.noted_at)}.")
+    if not call.print_json(removed_row):
+        position = removed_row["position"]
+        sentence = f"Removed {writer} from {stream}"
+        if position:
+            sentence += f", at position {format_position(position)}"
+        say(f"{sentence}.")
+
+
+def _confirm_removal(call: Caller, stream: str, row: Json, *, yes: bool) -> None:
+    """Say what the removal changes and when the writer noted last, and ask for confirmation."""
+    for sentence in _list_effects(call, stream, row):
+        say(sentence)
+    if row["is_expected"]:
+        say(f"{row['writer']} never noted.")
+    else:
+        say(f"{row['writer']} noted last at {format_time(row['noted_at'])}.")
+    confirm(f"Remove {row['writer']}?", yes=yes)
 
 
 def _list_effects(call: Caller, stream: str, row: Json) -> Iterator[str]:
     """Yield the dry run of each domain, and the change by the removal if no watermark moves."""
-    path, writer = stream_path(stream, "explain"), row["writer"]
+    path = stream_path(stream, "explain")
     answer = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
     is_moved = False
     for domain in answer.domains:
-        query = {"domain": domain, "exclude": [writer]}
+        query = {"domain": domain, "exclude": [row["writer"]]}
         explanation = call.ask(Question("GET", path, query, answer=Explanation))
         yield f"{explanation.sentences[0]} {explanation.sentences[-1]}"
         is_moved = is_moved or not _is_unmoved(explanation)
@@ -222,15 +258,18 @@ def _describe_last_times(row: Json, seqs: Mapping[str, int]) -> str:
     >>> _describe_last_times(row, {"a": 1})
     'no mark counts UA yet, so UA then vouches for nothing'
     """
-    writer, times, ends = row["writer"], row["times"], []
+    writer = row["writer"]
+    last_times = []
     for domain, spells in row["vouching"].items():
         is_counted = any(spell["from_seq"] <= seqs.get(domain, 0) for spell in spells)
-        if domain in times and is_counted:
-            name = f" ({domain})" if len(row["vouching"]) > 1 else ""
-            ends.append(f"{format_time(times[domain])}{name}")
-    if not ends:
+        if domain in row["times"] and is_counted:
+            last_time = format_time(row["times"][domain])
+            if len(row["vouching"]) > 1:
+                last_time += f" ({domain})"
+            last_times.append(last_time)
+    if not last_times:
         return f"no mark counts {writer} yet, so {writer} then vouches for nothing"
-    return f"{writer} then vouches to {join_names(ends)} only"
+    return f"{writer} then vouches to {join_names(last_times)} only"
 
 
 @client_command
@@ -243,7 +282,10 @@ def suspend_timeout(  # noqa: PLR0913 - one parameter for each flag
     lasting: Annotated[
         int | None,
         duration(
-            "How long to suspend it, such as 90m.", "--for", least=1, most=LONGEST_SUSPENSION_MS
+            "How long to suspend it, such as 90m.",
+            "--for",
+            minimum=1,
+            maximum=LONGEST_SUSPENSION_MS,
         ),
     ] = None,
     resume: Annotated[
@@ -259,24 +301,25 @@ def suspend_timeout(  # noqa: PLR0913 - one parameter for each flag
     """
     if (lasting is None) is not resume:
         raise typer.BadParameter("use either --for DURATION or --resume")
-    path, query = writer_path(stream, writer, "suspension"), {"comment": comment}
+    path = writer_path(stream, writer, "suspension")
+    query = {"comment": comment}
     if lasting is None:
         question = Question("DELETE", path, query, answer=WriterRow)
-        done = f"The timeout of {writer} applies again."
+        sentence = f"The timeout of {writer} applies again."
     else:
         row = call.ask(Question("GET", writer_path(stream, writer), answer=WriterRow))
         answer = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
-        why = _describe_needless(row, answer.writer_timeout_ms, lasting)
-        if why is not None and not _is_suspended(call, stream, row):
+        reason = _describe_needless(row, answer.writer_timeout_ms, lasting)
+        if reason is not None and not _is_suspended(call, stream, row):
             if not call.print_json(row):
-                say(f"This changes nothing: {why}")
+                say(f"This changes nothing: {reason}")
             return
         question = Question("POST", path, query, {"for_ms": lasting}, answer=WriterRow)
-        done = (
+        sentence = (
             f"{stream} waits for {writer} for {format_duration(lasting)}, and ignores its timeout."
         )
     if not call.print_json(call.ask(question)):
-        say(done)
+        say(sentence)
 
 
 def _is_suspended(call: Caller, stream: str, row: WriterRow) -> bool:
@@ -318,16 +361,18 @@ def ledger(
         Question("GET", stream_path(stream, "ledger"), {"domain": domain}, answer=LedgerPage),
         "entries",
         LEDGER_COLUMNS,
-        rows=_list_absences,
+        list_rows=_list_absences,
         cursor="after",
         limit=limit,
         also=("late_reports", LATE_COLUMNS),
     )
 
 
-def _list_absences(entry: Json) -> list[Json]:
-    returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned_writers"]]
-    return [entry | each for each in (*entry["writers"], *returned)]
+def _list_absences(ledger_entry: Json) -> list[Json]:
+    returned_rows = [
+        {"writer": writer, "reason": "returned"} for writer in ledger_entry["returned_writers"]
+    ]
+    return [ledger_entry | row for row in (*ledger_entry["writers"], *returned_rows)]
 
 
 @client_command
@@ -350,23 +395,51 @@ def _describe_change(change: Json) -> str:
     >>> _describe_change({"action": "settings", **settings})
     'domains: a → a, b'
     """
-    words = CHANGE_DESCRIPTIONS.get(change["action"])
-    return words(change["old_values"] or {}, change["new_values"] or {}) if words else ""
+    describe = CHANGE_DESCRIPTIONS.get(change["action"])
+    if describe is None:
+        return ""
+    return describe(change["old_values"] or {}, change["new_values"] or {})
 
 
 def _describe_settings(was: Json, is_now: Json) -> str:
-    pairs = ((name, format_setting(name, old), is_now[name]) for name, old in was.items())
-    return "; ".join(f"{name}: {old} → {format_setting(name, new)}" for name, old, new in pairs)
+    changes = []
+    for name, old_value in was.items():
+        new_value = is_now[name]
+        changes.append(
+            f"{name}: {format_setting(name, old_value)} → {format_setting(name, new_value)}"
+        )
+    return "; ".join(changes)
+
+
+def _describe_removal(_: Json, event: Json) -> str:
+    """Name the domain of the removal, if it is of one domain."""
+    return f"from {event['domain']}" if event else ""
+
+
+def _describe_takeover(was: Json, is_now: Json) -> str:
+    return f"{was['label'] or '-'} → {is_now['label'] or '-'}"
+
+
+def _describe_suspension(_: Json, event: Json) -> str:
+    return f"for {format_duration(event['for_ms'])}"
+
+
+def _describe_seal(_: Json, event: Json) -> str:
+    return f"at {format_position(event['cut'])}"
+
+
+def _describe_truncation(_: Json, event: Json) -> str:
+    return f"up to {format_position(event['cut'])}"
 
 
 def _describe_scaling(_: Json, event: Json) -> str:
-    created = " ".join(sorted(event["created"], key=int)) or "-"
-    return f"sealed {format_position(event['sealed'])}, created {created}"
+    created_segments = " ".join(sorted(event["created"], key=int)) or "-"
+    return f"sealed {format_position(event['sealed'])}, created {created_segments}"
 
 
 def _describe_went_back(was: Json, is_now: Json) -> str:
-    first, last, domain = is_now["seq"] + 1, was["seq"], was["domain"]
-    return f"the database lost marks {first} to {last} of {domain}"
+    first_seq = is_now["seq"] + 1
+    return f"the database lost marks {first_seq} to {was['seq']} of {was['domain']}"
 
 
 def _describe_form(_: Json, is_now: Json) -> str:
@@ -376,19 +449,19 @@ def _describe_form(_: Json, is_now: Json) -> str:
 CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
     "settings": _describe_settings,
     "event_time_form": _describe_form,
-    "removed": lambda _, is_now: f"from {is_now['domain']}" if is_now else "",
-    "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
+    "removed": _describe_removal,
+    "taken_over": _describe_takeover,
     "went_back": _describe_went_back,
-    "timeout_suspended": lambda _, is_now: f"for {format_duration(is_now['for_ms'])}",
-    "sealed": lambda _, is_now: f"at {format_position(is_now['cut'])}",
-    "truncated": lambda _, is_now: f"up to {format_position(is_now['cut'])}",
+    "timeout_suspended": _describe_suspension,
+    "sealed": _describe_seal,
+    "truncated": _describe_truncation,
     "scaled": _describe_scaling,
 }
 
 
 CHANGE_COLUMNS: Columns = {
     "number": "number",
-    "at": lambda change: format_time(change["at"]),
+    "at": make_column("at", format_time),
     "action": "action",
     "writer": "writer",
     "what": _describe_change,

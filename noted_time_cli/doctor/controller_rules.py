@@ -24,25 +24,28 @@ ZONE_DATA_REMEDY = (
 UNTRUSTED_ERROR = "certificate verify failed"
 
 
-def judge_clock(date: str | None, sent: int, received: int) -> list[Finding]:
+def judge_clock(date: str | None, sent_ms: int, received_ms: int) -> list[Finding]:
     """Compare a controller's clock, by the HTTP date of an answer, with this machine's clock.
 
-    `sent` and `received` are Unix ms.
+    `sent_ms` and `received_ms` are Unix ms.
 
     >>> noon = "Tue, 01 Jan 2013 12:00:00 GMT"
-    >>> [each.fact for each in judge_clock(noon, 1357041660000, 1357041660040)]
+    >>> [finding.fact for finding in judge_clock(noon, 1357041660000, 1357041660040)]
     ["the controller's clock is 58s behind this one or more (round trip 40ms)"]
     """
     if date is None:
         return [Finding("clock", "not checked", "the answer has no date", "see the proxy")]
-    at, trip = int(parsedate_to_datetime(date).timestamp()) * 1000, f"{received - sent}ms"
-    least, most = at - received, at + DATE_MS - sent
-    where = "ahead of" if least > 0 else "behind"
-    apart, at_most = format_duration(max(least, -most)), format_duration(max(abs(least), abs(most)))
-    far = f"the controller's clock is {apart} {where} this one or more (round trip {trip})"
-    is_far = least > CLOCK_MS or most < -CLOCK_MS
-    near = f"it differs from the controller's by at most {at_most} (round trip {trip})"
-    return judge("clock", [(is_far, far, "set both by NTP: writers note by theirs")], near)
+    controller_ms = int(parsedate_to_datetime(date).timestamp()) * 1000
+    min_lead_ms = controller_ms - received_ms
+    max_lead_ms = controller_ms + DATE_MS - sent_ms
+    direction = "ahead of" if min_lead_ms > 0 else "behind"
+    min_gap = format_duration(max(min_lead_ms, -max_lead_ms))
+    max_gap = format_duration(max(abs(min_lead_ms), abs(max_lead_ms)))
+    trip = f"(round trip {received_ms - sent_ms}ms)"
+    is_far = min_lead_ms > CLOCK_MS or max_lead_ms < -CLOCK_MS
+    fault = f"the controller's clock is {min_gap} {direction} this one or more {trip}"
+    faults = [(is_far, fault, "set both by NTP: writers note by theirs")]
+    return judge("clock", faults, f"it differs from the controller's by at most {max_gap} {trip}")
 
 
 def judge_versions(theirs: str, ours: str) -> list[Finding]:
@@ -51,11 +54,18 @@ def judge_versions(theirs: str, ours: str) -> list[Finding]:
     >>> [judge_versions(theirs, "1.2.0")[0].outcome for theirs in ("1.2.1", "1.3.0", "1.4.0")]
     ['ok', 'ok', 'wrong']
     """
-    (major, minor), (own, own_minor) = (map(int, re.findall(r"\d+", v)[:2]) for v in (theirs, ours))
+    major, minor = _read_version(theirs)
+    own_major, own_minor = _read_version(ours)
     pair = f"controller {theirs}, this client {ours}"
-    is_apart = major != own or abs(minor - own_minor) > 1
+    is_apart = major != own_major or abs(minor - own_minor) > 1
     faults = [(is_apart, f"{pair}: they are not made to work together", UPGRADE_REMEDY)]
     return judge("version", faults, pair)
+
+
+def _read_version(version: str) -> tuple[int, int]:
+    """Return major and minor version, or raise `ValueError`."""
+    major, minor = re.findall(r"\d+", version)[:2]
+    return int(major), int(minor)
 
 
 def judge_zone_data(theirs: str | None, ours: str | None) -> list[Finding]:
@@ -76,24 +86,26 @@ def judge_zone_data(theirs: str | None, ours: str | None) -> list[Finding]:
 def judge_database(risk: str | None) -> list[Finding]:
     """Judge the risk that a controller reports for its database.
 
-    >>> [(each.fact, each.remedy) for each in judge_database("fsync is off: set it to on")]
+    >>> [(finding.fact, finding.remedy) for finding in judge_database("fsync is off: set it to on")]
     [('fsync is off', 'set it to on')]
     """
     fact, _, remedy = (risk or "").rpartition(": ")
-    fine = "no damage, and no setting lets a power cut lose notes"
-    return judge("database", [(risk, fact, remedy)], fine)
+    fact_if_safe = "no damage, and no setting lets a power cut lose notes"
+    return judge("database", [(risk, fact, remedy)], fact_if_safe)
 
 
 def judge_token(access: Json, stream: str | None) -> list[Finding]:
     """Judge the rights of a token, on a stream if one is given.
 
     >>> own = {"tokens": True, "token": "5b", "administer": False, "write": [], "writers": ["*"]}
-    >>> [each.fact for each in judge_token(own | {"read": ["eu.*"]}, "us.west")]
+    >>> [finding.fact for finding in judge_token(own | {"read": ["eu.*"]}, "us.west")]
     ['token 5b permits: read eu.*; nothing on us.west']
     """
     if not access["tokens"]:
-        free = "none is required: everyone who can reach the controller may do everything"
-        return judge("token", (), free)
+        fact_without_tokens = (
+            "none is required: everyone who can reach the controller may do everything"
+        )
+        return judge("token", (), fact_without_tokens)
     grant = Grant.from_json({**access, "admin": access["administer"]})
     fact = f"token {access['token']} permits: {grant}"
     is_shut = stream and not (grant.may_read(stream) or grant.may_write(stream))

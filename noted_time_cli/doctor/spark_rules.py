@@ -3,60 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from noted_time.installation import name_program
-from noted_time_cli.doctor.verdict import Finding, judge
+from noted_time_cli.doctor.verdict import Finding
 
 READ_REMEDY = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
 NEW_CHECKPOINT_REMEDY = "begin with a new checkpoint; start_at= skips rows that are written already"
 
 
-def find_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield stream, domain and stream id of each noted-time source in a query's offsets.
+class NotedSource(NamedTuple):
+    """A source of a query; the id is empty before the first mark, and for a topic of marks."""
 
-    Other sources are skipped.
+    stream: str
+    domain: str = ""
+    stream_id: str = ""
+
+
+def find_sources(offsets: Sequence[Any]) -> Iterator[NotedSource]:
+    """Yield the noted-time sources in a query's offsets. Other sources are skipped.
 
     >>> read = {"mark": {"stream_id": "9b"}, "facts": {"domain": "ship"}}
-    >>> list(find_streams([{"noted_streams": {"flights": read}}, {"t": {}}, {"t.noted": {}}]))
+    >>> offsets = [{"noted_streams": {"flights": read}}, {"t": {}}, {"t.noted": {}}]
+    >>> [tuple(source) for source in find_sources(offsets)]
     [('flights', 'ship', '9b'), ('t.noted', '', '')]
     """
-    for each in (offset for offset in offsets if isinstance(offset, dict)):
-        for name, read in each.get("noted_streams", {}).items():
-            domain = read.get("facts", {}).get("domain") or ""
-            yield name, domain, read.get("mark", {}).get("stream_id", "")
-        for topic in each:
+    for offset in offsets:
+        if not isinstance(offset, dict):
+            continue
+        for name, progress in offset.get("noted_streams", {}).items():
+            domain = progress.get("facts", {}).get("domain") or ""
+            yield NotedSource(name, domain, progress.get("mark", {}).get("stream_id", ""))
+        for topic in offset:
             if topic.endswith(".noted"):
-                yield topic, "", ""
+                yield NotedSource(topic)
 
 
 def judge_checkpoint(
     place: str,
-    found: Sequence[tuple[str, str, str]],
+    sources: Sequence[NotedSource],
     ids: Mapping[str, str | None],
-    wanted: Collection[str] = (),
+    required_names: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Judge whether the sources in a checkpoint still have the same stream ids.
 
-    `ids` has `None` for a stream that does not exist. `wanted` names, if any, must be of a source.
+    `ids` has `None` for a stream that does not exist. If there are `required_names`, a source must
+    have one of them.
     """
-    if not found:
+    if not sources:
         fact = f"{place} is of a query that reads no marks of noted-time"
         yield Finding("checkpoint", "wrong", fact, READ_REMEDY)
-    names = sorted({name.removesuffix(".noted") for name, _, _ in found})
-    if names and wanted and not set(names).intersection(wanted):
-        fact = f"{place} is of a query that reads {' and '.join(names)}, not {next(iter(wanted))}"
-        own = f"{name_program()} doctor {names[0]} --checkpoint {place}"
-        yield Finding("checkpoint", "wrong", fact, f"name another, or its own stream: {own}")
+    names = sorted({source.stream.removesuffix(".noted") for source in sources})
+    if names and required_names and not set(names).intersection(required_names):
+        fact = (
+            f"{place} is of a query that reads {' and '.join(names)}, "
+            f"not {next(iter(required_names))}"
+        )
+        command = f"{name_program()} doctor {names[0]} --checkpoint {place}"
+        yield Finding("checkpoint", "wrong", fact, f"name another, or its own stream: {command}")
         return
-    for stream, domain, own in found:
-        fact = f"{place} is of {stream}{domain and f', domain {domain}'}"
-        if own and stream not in ids:
-            unknown = f"{fact}, id {own}: no controller tells whether the stream still has that"
-            yield Finding("checkpoint", "not checked", unknown)
-            continue
-        now = ids.get(stream, own)
-        is_other, same = own not in ("", now), ", with the same id" if own else ", no mark yet"
-        present = f"has the id {now} now" if now else "no longer exists"
-        other = f"{fact}, id {own}; that stream {present}"
-        yield from judge("checkpoint", [(is_other, other, NEW_CHECKPOINT_REMEDY)], f"{fact}{same}")
+    for source in sources:
+        yield from _judge_source(place, source, ids)
+
+
+def _judge_source(place: str, source: NotedSource, ids: Mapping[str, str | None]) -> list[Finding]:
+    stream, domain, stream_id = source
+    fact = f"{place} is of {stream}"
+    if domain:
+        fact += f", domain {domain}"
+    if not stream_id:
+        return [Finding("checkpoint", "ok", f"{fact}, no mark yet")]
+    if stream not in ids:
+        fact += f", id {stream_id}: no controller tells whether the stream still has that"
+        return [Finding("checkpoint", "not checked", fact)]
+    present_id = ids[stream]
+    if present_id == stream_id:
+        return [Finding("checkpoint", "ok", f"{fact}, with the same id")]
+    present = f"has the id {present_id} now" if present_id else "no longer exists"
+    fact += f", id {stream_id}; that stream {present}"
+    return [Finding("checkpoint", "wrong", fact, NEW_CHECKPOINT_REMEDY)]

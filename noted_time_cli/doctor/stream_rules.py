@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
+from itertools import chain
 from typing import NamedTuple
 
 from noted_time.client import Json
@@ -53,13 +53,12 @@ class ExaminedStream(NamedTuple):
 
 
 def judge_stream(facts: ExaminedStream) -> list[Finding]:
-    explained = islice(facts.explained.items(), None if facts.page["writers"] else 1)
-    return [
-        *judge_settings(facts.stream),
-        *judge_expected_writers(facts.stream),
-        *(judge_domain(facts.stream["name"], *each) for each in explained),
-        *judge_writers(facts),
-    ]
+    findings = [*judge_settings(facts.stream), *judge_expected_writers(facts.stream)]
+    for domain, explanation in facts.explained.items():
+        findings.append(judge_domain(facts.stream["name"], domain, explanation))
+        if not facts.page["writers"]:  # then all domains have the same fault
+            break
+    return [*findings, *judge_writers(facts)]
 
 
 def judge_settings(stream: Json) -> list[Finding]:
@@ -67,17 +66,19 @@ def judge_settings(stream: Json) -> list[Finding]:
 
     >>> made = {"name": "s", "seal": None, "writer_timeout_ms": 1000, "marks": {"default": None}}
     >>> kept = {"mark_retention_ms": 604800000, "max_time_ahead_ms": 3600000, "id": "9b"}
-    >>> [each.remedy for each in judge_settings(made | kept)]
+    >>> [finding.remedy for finding in judge_settings(made | kept)]
     ['noted-time stream set s --writer-timeout 60s']
     """
-    timeout_ms, kept_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
-    name, timeout, kept = stream["name"], format_duration(timeout_ms), format_duration(kept_ms)
+    name = stream["name"]
+    timeout = format_duration(stream["writer_timeout_ms"])
+    retention = format_duration(stream["mark_retention_ms"])
+    is_short = stream["writer_timeout_ms"] < SHORT_MS
+    is_brief = stream["mark_retention_ms"] < HOUR_MS
     are_unix = any(mark["lower"] in UNIX_MS for mark in stream["marks"].values() if mark)
     is_unbound = are_unix and stream["max_time_ahead_ms"] is None
-    at = stream["seal"] and f"; sealed at {format_time(stream['seal']['at'])}, it takes no notes"
     faults = (
-        (timeout_ms < SHORT_MS, f"a pause of {timeout} excludes a writer", "--writer-timeout 60s"),
-        (kept_ms < HOUR_MS, f"marks are kept for {kept} only", "--mark-retention 7d"),
+        (is_short, f"a pause of {timeout} excludes a writer", "--writer-timeout 60s"),
+        (is_brief, f"marks are kept for {retention} only", "--mark-retention 7d"),
         (is_unbound, "no time is refused as too far ahead", "--max-time-ahead 1h"),
     )
     change = f"{name_program()} stream set {name}"
@@ -85,58 +86,74 @@ def judge_settings(stream: Json) -> list[Finding]:
         (is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults
     )
     summary = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
-    return judge("stream", described_faults, f"{summary}{at or ''}")
+    if stream["seal"]:
+        summary += f"; sealed at {format_time(stream['seal']['at'])}, it takes no notes"
+    return judge("stream", described_faults, summary)
 
 
 def judge_expected_writers(stream: Json) -> list[Finding]:
     if stream["expected_writers"]:
         return []
-    fact, remedy = f"{stream['name']} {EXPECTS_NO_WRITERS}", suggest_expecting(stream["name"])
+    fact = f"{stream['name']} {EXPECTS_NO_WRITERS}"
+    remedy = suggest_expecting(stream["name"])
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 
-def judge_domain(stream: str, domain: str, explained: Json) -> Finding:
-    check, fact = f"domain {domain}", " ".join(explained["sentences"])
-    if explained["silence"] in SILENT_STATES or explained["lower"] is None:
-        more = f"{name_program()} explain {stream} --domain {domain}"
-        return Finding(check, "wrong", fact, f"start the writers; {more}")
+def judge_domain(stream: str, domain: str, explanation: Json) -> Finding:
+    check = f"domain {domain}"
+    fact = " ".join(explanation["sentences"])
+    if explanation["silence"] in SILENT_STATES or explanation["lower"] is None:
+        explain_command = f"{name_program()} explain {stream} --domain {domain}"
+        return Finding(check, "wrong", fact, f"start the writers; {explain_command}")
     return Finding(check, "ok", fact)
 
 
 def judge_writers(facts: ExaminedStream) -> list[Finding]:
-    found = defaultdict[tuple[str, str], dict[str, None]](dict)
-    for writer, fault, remedy in find_faults(facts):
-        found[fault, remedy][writer] = None
+    writers_by_fault = defaultdict[tuple[str, str], dict[str, None]](dict)
+    for writer_fault in find_faults(facts):
+        writers = writers_by_fault[writer_fault.fault, writer_fault.remedy]
+        writers[writer_fault.writer] = None
     faults = (
-        (True, f"{fault}: {join_names([*named])}", remedy)
-        for (fault, remedy), named in found.items()
+        (True, f"{fault}: {join_names([*writers])}", remedy)
+        for (fault, remedy), writers in writers_by_fault.items()
     )
     page = facts.page
     counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
     return judge("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
 
 
-def find_faults(facts: ExaminedStream) -> Iterator[tuple[str, str, str]]:
-    """Yield a writer, its fault and the remedy. `explain` describes the fault."""
-    stream, page, explained = facts
-    rows, program = page["writers"], name_program()
-    for row in rows:
+class WriterFault(NamedTuple):
+    """A writer, perhaps with the detail of its fault, the fault and the remedy."""
+
+    writer: str
+    fault: str
+    remedy: str
+
+
+def find_faults(facts: ExaminedStream) -> Iterator[WriterFault]:
+    """Yield the faults of writers: by their rows first, then by the hints of `explain`."""
+    stream, page, explanations = facts
+    for row in page["writers"]:
         for fault, detail in find_writer_faults(row, stream, page["now"]):
-            remedy = FAULT_REMEDIES[fault].format(stream["name"], program=program)
-            yield f"{row['writer']}{detail and f' ({detail})'}", fault, remedy
-        for fact in (LogFact(**each) for each in row["because"]):
+            remedy = FAULT_REMEDIES[fault].format(stream["name"], program=name_program())
+            writer = f"{row['writer']} ({detail})" if detail else row["writer"]
+            yield WriterFault(writer, fault, remedy)
+        for fields in row["because"]:
+            fact = LogFact(**fields)
             if fact.kind != "passed":
-                yield row["writer"], fact.kind.replace("_", " "), describe_fact(fact)[1]
-    observers = {row["writer"] for row in rows if row["observes"]}
-    passed = "no_position" if is_mostly_without_positions(rows) else ""
-    for hint in (each for why in explained.values() for each in why["hints"]):
-        fault, writer = hint["hint"], hint["writer"]
-        if fault == passed:
+                remedy = describe_fact(fact)[1]
+                yield WriterFault(row["writer"], fact.kind.replace("_", " "), remedy)
+    observers = {row["writer"] for row in page["writers"] if row["observes"]}
+    has_no_positions = is_mostly_without_positions(page["writers"])
+    for hint in chain.from_iterable(answer["hints"] for answer in explanations.values()):
+        fault = hint["hint"]
+        if fault == "no_position" and has_no_positions:
             continue
-        if fault == "late" and writer in observers:
+        if fault == "late" and hint["writer"] in observers:
             fault = "late records"
-        named = fault if fault in FAULT_REMEDIES else "shared name"
-        yield writer, named.replace("_", " "), FAULT_REMEDIES[named]
+        if fault not in FAULT_REMEDIES:
+            fault = "shared name"
+        yield WriterFault(hint["writer"], fault.replace("_", " "), FAULT_REMEDIES[fault])
 
 
 def is_mostly_without_positions(rows: Collection[Json]) -> bool:
@@ -146,18 +163,17 @@ def is_mostly_without_positions(rows: Collection[Json]) -> bool:
     >>> is_mostly_without_positions([bare, bare, placed]), is_mostly_without_positions([placed])
     (True, False)
     """
-    live = [row for row in rows if row["state"] == "live"]
-    return 2 * sum(not row["position"] for row in live) > len(live)
+    live_rows = [row for row in rows if row["state"] == "live"]
+    bare_rows = [row for row in live_rows if not row["position"]]
+    return 2 * len(bare_rows) > len(live_rows)
 
 
 def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and its detail."""
-    timeout_ms, since = (
-        row["timeout_ms"] or stream["writer_timeout_ms"],
-        row["holding_back_began_at"],
-    )
-    vouched = stream["domains"] if row["domains"] is None else row["domains"]
-    unnoted = [each for each in vouched if each not in row["times"]]
+    timeout_ms = row["timeout_ms"] or stream["writer_timeout_ms"]
+    holding_back_began_at = row["holding_back_began_at"]
+    domains = stream["domains"] if row["domains"] is None else row["domains"]
+    domains_without_time = [domain for domain in domains if domain not in row["times"]]
     if row["is_expected"]:
         yield "never came", f"expected for {format_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
@@ -168,7 +184,10 @@ def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str,
         yield "alive, but not noting", row["no_time_reason"]
     elif row["is_silent"]:
         yield "silent", f"{format_seconds(row['silent_ms'])} of {format_duration(timeout_ms)}"
-    elif row["times"] and unnoted:
-        yield "holding back without a time", f"never noted {', '.join(unnoted)}"
-    elif since is not None and now - since >= timeout_ms:
-        yield "holding back for longer than its timeout", format_seconds(now - since)
+    elif row["times"] and domains_without_time:
+        yield "holding back without a time", f"never noted {', '.join(domains_without_time)}"
+    elif holding_back_began_at is not None and now - holding_back_began_at >= timeout_ms:
+        yield (
+            "holding back for longer than its timeout",
+            format_seconds(now - holding_back_began_at),
+        )

@@ -37,11 +37,11 @@ class Finding:
 def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
     """Return a finding for each real fault, or else one finding that is ok.
 
-    >>> [each.outcome for each in judge("java", [(False, "it is old", "a newer one")], "17")]
+    >>> [finding.outcome for finding in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
     """
-    found = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
-    return found or [Finding(check, "ok", otherwise)]
+    findings = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
+    return findings or [Finding(check, "ok", otherwise)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,15 @@ class Report:
     found: list[Finding] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        for each in findings:
-            self.found.append(each)
+        for finding in findings:
+            self.found.append(finding)
             if not self.as_json:
-                outcome = f"{each.outcome:<13}", OUTCOME_COLOURS[each.outcome]
-                remedy = f"\n{'':13}→ {escape_controls(each.remedy)}" if each.remedy else ""
-                check, fact = escape_controls(each.check), escape_controls(each.fact)
+                outcome = (f"{finding.outcome:<13}", OUTCOME_COLOURS[finding.outcome])
+                remedy = ""
+                if finding.remedy:
+                    remedy = f"\n{'':13}→ {escape_controls(finding.remedy)}"
+                check = escape_controls(finding.check)
+                fact = escape_controls(finding.fact)
                 line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
                 create_console().print(line, soft_wrap=True)
 
@@ -71,7 +74,7 @@ class Report:
         >>> report = Report(as_json=True)
         >>> with report.attempting("broker", ""), require_extra("Topic", "kafka"):
         ...     raise ModuleNotFoundError(name="confluent_kafka")
-        >>> [(each.outcome, each.fact) for each in report.found]
+        >>> [(finding.outcome, finding.fact) for finding in report.found]
         [('not checked', 'Topic needs confluent_kafka')]
         """
         try:
@@ -80,22 +83,34 @@ class Report:
             fact, _, install = str(error).partition(": ")
             self.add([Finding(check, "not checked", fact, install)])
         except NotedTimeError as error:
-            cure = remedy if isinstance(remedy, str) else remedy(error)
-            is_odd = isinstance(error, UnexpectedAnswer)
-            self.add([Finding(check, "wrong", str(error), LOOK_REMEDY if is_odd else cure)])
+            error_remedy = remedy if isinstance(remedy, str) else remedy(error)
+            if isinstance(error, UnexpectedAnswer):
+                error_remedy = LOOK_REMEDY
+            self.add([Finding(check, "wrong", str(error), error_remedy)])
         except MISREAD_ERRORS as error:
             fact = f"unexpected answer: {type(error).__name__}: {error}"
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
-        count = sum(each.outcome == "wrong" for each in self.found)
-        answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
-        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))
+        """Print the rest of the report, and return whether anything is wrong."""
+        count = sum(finding.outcome == "wrong" for finding in self.found)
+        answer = {"wrong": count, "verdicts": [asdict(finding) for finding in self.found]}
+        if self.as_json:
+            echo(json.dumps(answer, ensure_ascii=False))
+        else:
+            echo(self._summarize(count))
         return bool(count)
 
     def _summarize(self, count: int) -> str:
-        skipped = [each for each in self.found if each.outcome == "not checked"]
-        which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in skipped)
-        checks = pluralize(len(self.found) - len(skipped), "check")
-        not_all = f", {len(skipped)} not checked: {which}" if skipped else ""
-        return f"{count or 'nothing'} wrong in {checks}{not_all}"
+        unchecked_findings = [finding for finding in self.found if finding.outcome == "not checked"]
+        checks = pluralize(len(self.found) - len(unchecked_findings), "check")
+        summary = f"{count or 'nothing'} wrong in {checks}"
+        if unchecked_findings:
+            names = ", ".join(_name_check(finding) for finding in unchecked_findings)
+            summary += f", {len(unchecked_findings)} not checked: {names}"
+        return summary
+
+
+def _name_check(finding: Finding) -> str:
+    fact = finding.fact.partition("; ")[0]
+    return f"{finding.check} ({fact})"

@@ -67,12 +67,12 @@ Idle = Annotated[
 ]
 Skew = Annotated[int, duration("How far this machine's clock may be ahead.", default="0s")]
 MaxLag = Annotated[int, duration("Maximum lag of the time on a quiet stream.", default="10s")]
-Poll = Annotated[int, duration("Time between two polls.", default="1s", least=LEAST_POLL_MS)]
+Poll = Annotated[int, duration("Time between two polls.", default="1s", minimum=LEAST_POLL_MS)]
 NullOption = Annotated[
     Literal["hold", "pass"],
     typer.Option("--null", help="Whether the watermark waits after a row whose time is null."),
 ]
-Timeout = Annotated[int, duration("The observer's writer timeout.", default="1m", least=1)]
+Timeout = Annotated[int, duration("The observer's writer timeout.", default="1m", minimum=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

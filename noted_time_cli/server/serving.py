@@ -105,7 +105,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
             metavar="NAME,…",
         ),
     ] = "",
-    most: ServeLimits,
+    limits: ServeLimits,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         _option(
@@ -154,20 +154,20 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     place.bind().close()  # a mistake in the address must not leave a new database behind
     advertise = normalize_url(advertise) if advertise else None
     names = _list_names(place, advertise, host_name) if insecure else None
-    created = is_new(database)
-    if created:  # a refused start must not leave a database behind
+    is_new_database = is_new(database)
+    if is_new_database:  # a refused start must not leave a database behind
         _check_address(Gate(require=require_token, names=names), place, database, names)
         migrate_database(database)
-    log.info("starting", database=describe_database(database), created=created)
-    with open_tokens(database) as kept:
-        cache = TokenCache(kept)
+    log.info("starting", database=describe_database(database), created=is_new_database)
+    with open_tokens(database) as tokens:
+        cache = TokenCache(tokens)
         cache.refresh()
         gate = Gate(cache, require=require_token, names=names)
         _check_address(gate, place, database, names)
         _warn_of_address(gate, place, names)
         store = open_checked_store(database)
         with exclusive_lock(database):
-            controller = Controller(store, limits=Limits(**asdict(most)))
+            controller = Controller(store, limits=Limits(**asdict(limits)))
             serve_app(create_app(controller, gate), controller, place, advertise)
 
 
@@ -185,16 +185,18 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     from controller.store.schema import SCHEMA_REVISION
 
     migrate_database(database)
-    found = read_revision(database)
-    later = f"{found}, later than {SCHEMA_REVISION}, the revision of this version: nothing to do"
-    at = "the current schema" if found == SCHEMA_REVISION else later
-    echo(f"{hide_password(database)} is at {at}.")
+    revision = read_revision(database)
+    place = "the current schema"
+    if revision != SCHEMA_REVISION:
+        current = f"{SCHEMA_REVISION}, the revision of this version"
+        place = f"{revision}, later than {current}: nothing to do"
+    echo(f"{hide_password(database)} is at {place}.")
 
 
 def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
-    own = urlsplit(advertise).hostname if advertise else getfqdn()
-    given = (each.strip() for each in host_name.split(","))
-    return sorted({each for each in (place.host, own, *given) if each})
+    own_name = urlsplit(advertise).hostname if advertise else getfqdn()
+    names = [place.host, own_name, *(name.strip() for name in host_name.split(","))]
+    return sorted({name for name in names if name})
 
 
 def _check_address(

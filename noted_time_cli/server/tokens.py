@@ -51,7 +51,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         list[str], typer.Option(help="Writer to note for, with * as wildcard. Default: all.")
     ] = NO_VALUES,
     expires_in: Annotated[
-        int | None, duration("Lifetime, such as 90d, 12h or 30m. Default: unlimited.", least=1)
+        int | None, duration("Lifetime, such as 90d, 12h or 30m. Default: unlimited.", minimum=1)
     ] = None,
     label: Annotated[str, typer.Option(help="The token's purpose, shown in the list.")] = "",
     database: Database = DEFAULT_DATABASE,
@@ -66,11 +66,11 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         grant = Grant.of(scope, stream, writer)
     except Rejected as error:
         raise typer.BadParameter(str(error)) from error
-    shown, record = mint(grant, label=label, now_ms=unix_ms(), lifetime_ms=expires_in)
-    with open_tokens(database) as kept:
-        kept.add(record)
+    token, record = mint(grant, label=label, now_ms=unix_ms(), lifetime_ms=expires_in)
+    with open_tokens(database) as tokens:
+        tokens.add(record)
     say(f"Token {record.id}, kept in {hide_password(database)}; it is shown only now:")
-    echo(shown)
+    echo(token)
 
 
 @group_command(app, "list")
@@ -79,9 +79,9 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
 
     Try it:  noted-time token list
     """
-    with open_tokens(database) as kept:
+    with open_tokens(database) as tokens:
         say(f"Tokens kept in {hide_password(database)}:")
-        rows = [_build_row(record, unix_ms()) for record in kept.all()]
+        rows = [_build_row(record, unix_ms()) for record in tokens.all()]
     if as_json:
         echo(json.dumps(rows, ensure_ascii=False))
     else:
@@ -99,14 +99,14 @@ def revoke(
 
     Try it:  noted-time token revoke 5b1f0c2d9e7a
     """
-    with open_tokens(database) as kept:
-        if token_id not in {record.id for record in kept.all()}:
+    with open_tokens(database) as tokens:
+        if token_id not in {record.id for record in tokens.all()}:
             raise Rejected(
                 f"there is no token {token_id[:40]!r} in {hide_password(database)}: "
                 f"see {add_database_option('token list', database)}"
             )
-        done = kept.revoke(token_id, unix_ms())
-    already = "" if done else " already"
+        is_revoked_now = tokens.revoke(token_id, unix_ms())
+    already = "" if is_revoked_now else " already"
     echo(f"Token {token_id} is revoked{already}, in {hide_password(database)}.")
 
 
@@ -114,8 +114,8 @@ def revoke(
 def open_tokens(database: str) -> Iterator[Tokens]:
     from controller.store.open import open_tokens
 
-    with closing(open_tokens(database)) as kept:
-        yield kept
+    with closing(open_tokens(database)) as tokens:
+        yield tokens
 
 
 def _build_row(record: TokenRecord, now_ms: int) -> dict[str, str]:
@@ -144,7 +144,9 @@ def describe_database(url: str) -> str:
     'sqlite:////a.db'
     """
     file = url.removeprefix("sqlite:///")
-    return hide_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
+    if file == url:
+        return hide_password(url)
+    return f"sqlite:///{Path(file).resolve()}"
 
 
 def add_database_option(command: str, url: str) -> str:
@@ -162,7 +164,9 @@ def hide_password(url: str) -> str:
     >>> hide_password("postgresql://u:secret@h,i/db?sslpassword=secret"), hide_password("sqlite:///a")
     ('postgresql://***@h,i/db?sslpassword=***', 'sqlite:///a')
     """
-    scheme, separator, rest = url.partition("://")
-    _, at, place = rest.rpartition("@")
-    shown_url = f"{scheme}{separator}***@{place}" if at else url
+    scheme, separator, address = url.partition("://")
+    _, at_sign, place = address.rpartition("@")
+    shown_url = url
+    if at_sign:
+        shown_url = f"{scheme}{separator}***@{place}"
     return re.sub("(password=)[^&]*", r"\1***", shown_url)

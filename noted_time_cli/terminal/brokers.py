@@ -36,7 +36,7 @@ Config = Annotated[
 
 def read_properties(file: Path) -> dict[str, str]:
     """Read lines `name=value` and comments that begin with #. Raises `Rejected`."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -47,23 +47,23 @@ def read_properties(file: Path) -> dict[str, str]:
             continue
         if not (name and equals):
             raise Rejected(f"{file}, line {number}: write it as name=value")
-        found[name] = value
-    return found
+        properties[name] = value
+    return properties
 
 
-def build_kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
+def build_kafka_config(bootstrap: str, config: str | None) -> dict[str, Any]:
     """Return the configuration of a librdkafka client, or raise `Rejected` for a wrong one."""
-    if given is None:
+    if config is None:
         return {"bootstrap.servers": bootstrap}
     with require_extra("--config", "kafka"):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
-    file = Path(given)
-    if ":" in given and not file.exists():
-        return {**resolve_config({FUNCTION_SETTING: given}), "bootstrap.servers": bootstrap}
-    found = read_properties(file)
+    file = Path(config)
+    if ":" in config and not file.exists():
+        return {**resolve_config({FUNCTION_SETTING: config}), "bootstrap.servers": bootstrap}
+    properties = read_properties(file)
     try:
-        AdminClient({"log_level": 2, **found})
+        AdminClient({"log_level": 2, **properties})
     except KafkaException as error:
         raise Rejected(f"{file}: {error.args[0].str()}") from error
-    return {**found, "bootstrap.servers": bootstrap}
+    return {**properties, "bootstrap.servers": bootstrap}

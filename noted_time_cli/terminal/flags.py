@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from functools import update_wrapper
 from inspect import Parameter, Signature, signature
-from itertools import chain
 from typing import Any
 
 import typer
@@ -21,39 +20,49 @@ def command(run: CommandFunction) -> CommandFunction:
     """Make a function a command that prints an error as a sentence."""
     flags, gather = unfold_flags(run)
 
-    def run_command(**given: Any) -> None:  # noqa: ANN401 - as the command's
+    def run_command(**values: Any) -> None:  # noqa: ANN401 - as the command's
         with report_errors():
-            run(**gather(given))
+            run(**gather(values))
 
     return set_flags(run_command, flags, run)
 
 
 def unfold_flags(
-    run: Callable[..., object], *hidden: str
+    run: Callable[..., object], *hidden_names: str
 ) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
     """Return the flags of a function, and a function that makes its arguments of their values.
 
     The fields of a dataclass take the place of its parameter.
     """
-    own = {name: each for name, each in list_flags(run).items() if name not in hidden}
-    values: dict[str, Any] = {
-        name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)
-    }
-    fields = {name: list_flags(of) for name, of in values.items()}
-    flags = (fields[name].values() if name in fields else (each,) for name, each in own.items())
+    flags: list[Parameter] = []
+    classes: dict[str, Any] = {}
+    for name, parameter in list_flags(run).items():
+        if name in hidden_names:
+            continue
+        if is_dataclass(parameter.annotation):
+            classes[name] = parameter.annotation
+            flags += list_flags(classes[name]).values()
+        else:
+            flags.append(parameter)
 
-    def gather_arguments(given: dict[str, Any]) -> dict[str, Any]:
-        for name, of in values.items():
-            given[name] = of(**{field: given.pop(field) for field in fields[name]})
-        return given
+    def gather_arguments(values: dict[str, Any]) -> dict[str, Any]:
+        for name, options_class in classes.items():
+            fields = {field: values.pop(field) for field in list_flags(options_class)}
+            values[name] = options_class(**fields)
+        return values
 
-    return list(chain.from_iterable(flags)), gather_arguments
+    return flags, gather_arguments
 
 
 def group_command(
     group: typer.Typer, name: str | None = None
 ) -> Callable[[CommandFunction], CommandFunction]:
-    return lambda run: group.command(name=name)(command(run))
+    add_command = group.command(name=name)
+
+    def add(run: CommandFunction) -> CommandFunction:
+        return add_command(command(run))
+
+    return add
 
 
 def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
@@ -62,10 +71,10 @@ def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
 
 def refuse_options(context: typer.Context, why: str, *names: str) -> None:
     """Refuse the options of these parameters on the command line, because they have no effect."""
-    for each in context.command.params:
-        source = context.get_parameter_source(each.name or "")
-        if each.name in names and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{each.opts[0]} has no effect {why}: leave it out")
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{parameter.opts[0]} has no effect {why}: leave it out")
 
 
 def set_program(text: str) -> str:
@@ -74,11 +83,11 @@ def set_program(text: str) -> str:
 
 
 def set_flags(
-    called: CommandFunction, flags: Iterable[Parameter], run: CommandFunction
+    run_command: CommandFunction, flags: Iterable[Parameter], run: CommandFunction
 ) -> CommandFunction:
-    update_wrapper(called, run)
-    called.__doc__ = set_program(run.__doc__ or "")
-    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flags]
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
-    return called
+    update_wrapper(run_command, run)
+    run_command.__doc__ = set_program(run.__doc__ or "")
+    parameters = [flag.replace(kind=Parameter.KEYWORD_ONLY) for flag in flags]
+    run_command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run_command.__annotations__ = {flag.name: flag.annotation for flag in parameters}
+    return run_command

@@ -15,8 +15,8 @@ from noted_time_cli.terminal.flags import set_program
 class CommandGroup(TyperGroup):
     """Lists the commands if one is unknown, and states the bounds of an invalid value."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as typer's
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as typer's
+        super().__init__(*arguments, **options)
         self.help = set_program(self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer's
@@ -31,10 +31,10 @@ class CommandGroup(TyperGroup):
         name = args[0]
         if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
             ctx.fail(_explain_absence(ctx, name, [*self.commands, "--help"]))
-        found = super().resolve_command(ctx, args)
-        if found[1] is not None:
-            hide_flag_types(found[1].get_params(ctx))
-        return found
+        resolved_command = super().resolve_command(ctx, args)
+        if resolved_command[1] is not None:
+            hide_flag_types(resolved_command[1].get_params(ctx))
+        return resolved_command
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as typer's
         """Replace the words of pydantic, which typer repeats, by the words of the API."""
@@ -47,12 +47,12 @@ class CommandGroup(TyperGroup):
             raise
 
 
-def _explain_absence(ctx: Any, name: str, known: list[str]) -> str:  # noqa: ANN401 - as typer's
+def _explain_absence(ctx: Any, name: str, names: list[str]) -> str:  # noqa: ANN401 - as typer's
     """Return why a group has no command of this name."""
     absence = describe_absence(" ".join((*_list_words(ctx), name)))
     if absence is not None:
         return absence
-    return f"{shorten(name)!r} is an {describe_unknown('command', name, known)}"
+    return f"{shorten(name)!r} is an {describe_unknown('command', name, names)}"
 
 
 def _list_words(ctx: Any) -> list[str]:  # noqa: ANN401 - as typer's
@@ -66,7 +66,7 @@ def _list_words(ctx: Any) -> list[str]:  # noqa: ANN401 - as typer's
 
 def hide_flag_types(options: list[Any]) -> list[Any]:
     """Prevent `<bool>` in help, because a flag takes no value."""
-    for each in options:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
     return options

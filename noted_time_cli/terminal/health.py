@@ -34,8 +34,8 @@ def serve_health(port: int, rounds: PollingLoop, limit_s: float) -> None:
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             silent_s = rounds.silent_s
-            failed = self.path == "/healthz" and silent_s >= limit_s
-            self.send_response(503 if failed else 200)
+            is_failed = self.path == "/healthz" and silent_s >= limit_s
+            self.send_response(503 if is_failed else 200)
             self.send_header("content-type", "text/plain; version=0.0.4")
             self.end_headers()
             self.wfile.write(SILENCE_METRIC.format(silent_s).encode())

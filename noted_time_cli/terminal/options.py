@@ -23,6 +23,7 @@ from noted_time.values import (
     Unreadable,
     format_duration,
     parse_duration,
+    parse_time,
     parse_zone,
     validate_contact,
     validate_name,
@@ -41,21 +42,24 @@ def option(
     parse: Callable[[Any], object] | None = None,
 ) -> Any:  # noqa: ANN401 - as typer's
     """Return an option with a value. Help shows `default` if it is a text."""
-
-    def parse_value(given: object) -> object:
-        try:
-            return parse(given) if parse else given
-        except Rejected as error:
-            raise typer.BadParameter(str(error)) from error
-
-    parser = parse_value if parse else None
+    parser = None if parse is None else _report_refusals(parse)
     return typer.Option(*names, metavar=metavar, show_default=default, help=text, parser=parser)
 
 
+def _report_refusals(parse: Callable[[Any], object]) -> Callable[[object], object]:
+    def parse_value(value: object) -> object:
+        try:
+            return parse(value)
+        except Rejected as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return parse_value
+
+
 def duration(
-    text: str, *names: str, default: str | bool = False, least: int = 0, most: int = MAX_INT64
+    text: str, *names: str, default: str | bool = False, minimum: int = 0, maximum: int = MAX_INT64
 ) -> Any:  # noqa: ANN401 - as typer's
-    parse = partial(parse_bounded_duration, least=least, most=most)
+    parse = partial(parse_bounded_duration, minimum=minimum, maximum=maximum)
     return option("DURATION", text, *names, default=default, parse=parse)
 
 
@@ -63,36 +67,39 @@ def window_option(text: str, *, default: str) -> Any:  # noqa: ANN401 - as typer
     return option("DURATION", text, default=default, parse=parse_windows)
 
 
-def parse_windows(given: str | Tiling) -> Tiling:
+def parse_windows(text: str | Tiling) -> Tiling:
     """Return windows of a duration, or of weeks that begin on Monday.
 
     >>> parse_windows("1w") == Tiling(7 * 86_400_000, origin=4 * 86_400_000)
     True
     """
-    if isinstance(given, Tiling):
-        return given
-    if given == "1w":
+    if isinstance(text, Tiling):
+        return text
+    if text == "1w":
         return Tiling(WEEK_MS, FIRST_MONDAY_MS)
-    return Tiling(parse_bounded_duration(given, least=1))
+    return Tiling(parse_bounded_duration(text, minimum=1))
 
 
-def parse_bounded_duration(given: str | int, least: int, most: int = MAX_INT64) -> int:
-    """Return ms, or raise `Unreadable` if the duration is invalid or out of bounds."""
-    found = given if isinstance(given, int) else parse_duration(given)
-    if found < least:
-        raise Unreadable(f"must be at least {format_duration(least)}, not {given}")
-    if found > most:
-        raise Unreadable(f"must be at most {format_duration(most)}, not {given}")
-    return found
+def parse_bounded_duration(value: str | int, minimum: int, maximum: int = MAX_INT64) -> int:
+    """Return ms, or raise `Unreadable` if the duration is invalid or out of bounds.
+
+    An integer is the default of an option, in ms.
+    """
+    duration_ms = value if isinstance(value, int) else parse_duration(value)
+    if duration_ms < minimum:
+        raise Unreadable(f"must be at least {format_duration(minimum)}, not {value}")
+    if duration_ms > maximum:
+        raise Unreadable(f"must be at most {format_duration(maximum)}, not {value}")
+    return duration_ms
 
 
-def parse_name(given: str) -> str:
+def parse_name(name: str) -> str:
     try:
-        return validate_name("the name", given)
+        return validate_name("the name", name)
     except InvalidName as error:
-        if "," not in given:
+        if "," not in name:
             raise
-        message = f"{given[:40]!r} is not one name: repeat the option for each name"
+        message = f"{name[:40]!r} is not one name: repeat the option for each name"
         raise Unreadable(message) from error
 
 
@@ -128,8 +135,10 @@ class WrittenTimes:
     @property
     def flags(self) -> str:
         """The options as they are written after a command."""
-        given = {"unit": self.unit, "zone": self.zone, "format": self.time_format}
-        return "".join(f" --{k} {quote(str(v))}" for k, v in given.items() if v is not None)
+        values = {"unit": self.unit, "zone": self.zone, "format": self.time_format}
+        return "".join(
+            f" --{name} {quote(str(value))}" for name, value in values.items() if value is not None
+        )
 
 
 Url = Annotated[
@@ -183,21 +192,25 @@ DomainOption = Annotated[
 ]
 
 
-def parse_offsets(given: list[str], option_name: str) -> dict[int, int]:
+def parse_optional_time(text: str | None) -> int | None:
+    return None if text is None else parse_time(text)
+
+
+def parse_offsets(texts: list[str], option_name: str) -> dict[int, int]:
     """Return a position from texts `SEGMENT:OFFSET` or `SEGMENT=OFFSET`.
 
     >>> parse_offsets(["0:20", "3=7"], "--position")
     {0: 20, 3: 7}
     """
     position: dict[int, int] = {}
-    for each in given:
-        segment, _, offset = each.replace("=", ":").partition(":")
-        why = ""
+    for text in texts:
+        segment, _, offset = text.replace("=", ":").partition(":")
+        fault = ""
         if not (segment.isdecimal() and offset.isdecimal() and int(offset) <= MAX_INT64):
-            why = f"{each[:40]!r} is not of the form SEGMENT:OFFSET, for example 0:120"
+            fault = f"{text[:40]!r} is not of the form SEGMENT:OFFSET, for example 0:120"
         elif int(segment) in position:
-            why = f"{segment[:40]} is given twice: leave one out"
-        if why:
-            raise typer.BadParameter(why, param_hint=f"'{option_name}'")
+            fault = f"{segment[:40]} is given twice: leave one out"
+        if fault:
+            raise typer.BadParameter(fault, param_hint=f"'{option_name}'")
         position[int(segment)] = int(offset)
     return position

@@ -6,8 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich import box
@@ -19,6 +18,16 @@ from noted_time.client import Json
 from noted_time.values import Unreadable
 
 Columns = Mapping[str, str | Callable[[Json], object]]
+
+
+def make_column(name: str, form: Callable[[Any], object]) -> Callable[[Json], object]:
+    """Return a column of the field `name` in a form, which gets `None` if a row lacks the field."""
+
+    def format_field(row: Json) -> object:
+        return form(row.get(name))
+
+    return format_field
+
 
 UNANSWERED_STATUS = 69  # as of sysexits(3)
 
@@ -34,9 +43,15 @@ def report_errors() -> Iterator[None]:
     except (NotedTimeError, ImportError) as error:
         if isinstance(error, ModuleNotFoundError):  # `main` prints how to install it
             raise
-        is_unanswered = isinstance(error, Unreachable)
-        status = 2 if isinstance(error, Unreadable | InvalidName | ImportError) else 1
-        fail(str(error), status=UNANSWERED_STATUS if is_unanswered else status)
+        fail(str(error), status=_choose_status(error))
+
+
+def _choose_status(error: Exception) -> int:
+    if isinstance(error, Unreachable):
+        return UNANSWERED_STATUS
+    if isinstance(error, Unreadable | InvalidName | ImportError):
+        return 2
+    return 1
 
 
 def fail(sentence: str, *, status: int) -> NoReturn:
@@ -55,9 +70,12 @@ def escape_controls(text: str) -> str:
     >>> print(escape_controls("late\n\x1b[2Jok"))
     late\n\u001b[2Jok
     """
-    return _CONTROL_CHARACTERS.sub(
-        lambda found: _SHORT_ESCAPES.get(found[0], f"\\u{ord(found[0]):04x}"), text
-    )
+
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        return _SHORT_ESCAPES.get(character, f"\\u{ord(character):04x}")
+
+    return _CONTROL_CHARACTERS.sub(escape, text)
 
 
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -83,26 +101,33 @@ def print_table(columns: Columns, rows: Iterable[Json]) -> None:
 
 def build_table(columns: Columns, rows: Iterable[Json]) -> Table:
     """Return a table that fits a terminal: times are broken, or each cell has a line."""
-    found, screen = [[*format_cells(columns, row)] for row in rows], create_console()
+    cell_rows = [list(format_cells(columns, row)) for row in rows]
+    screen = create_console()
     wide = screen.options.update(max_width=MAX_WIDTH)
-    shown = _build_cells_table(columns, found)
-    if screen.measure(shown, options=wide).maximum > screen.width:
-        shown = _build_cells_table(
-            columns, ([_DATE_SEPARATOR.sub(" ", cell) for cell in row] for row in found)
-        )
-    if screen.measure(shown, options=wide).minimum > screen.width:
-        lines = ((*zip(columns, row, strict=True), ("", "")) for row in found)
-        shown = _build_cells_table(("", ""), chain.from_iterable(lines))
-    return shown
+    table = _build_cells_table(columns, cell_rows)
+    if screen.measure(table, options=wide).maximum > screen.width:
+        table = _build_cells_table(columns, [_break_times(cells) for cells in cell_rows])
+    if screen.measure(table, options=wide).minimum > screen.width:
+        lines: list[tuple[str, str]] = []
+        for cells in cell_rows:
+            lines += zip(columns, cells, strict=True)
+            lines.append(("", ""))
+        table = _build_cells_table(("", ""), lines)
+    return table
+
+
+def _break_times(cells: Sequence[str]) -> list[str]:
+    """Let a time be broken between its date and its time of day."""
+    return [_DATE_SEPARATOR.sub(" ", cell) for cell in cells]
 
 
 def _build_cells_table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(names))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(names))
     for name in names:
-        shown.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold")
     for row in rows:
-        shown.add_row(*row)
-    return shown
+        table.add_row(*row)
+    return table
 
 
 MAX_WIDTH = 10_000
@@ -117,7 +142,10 @@ def format_cells(columns: Columns, row: Json) -> Iterator[str]:
     """
     for column in columns.values():
         value = row[column] if isinstance(column, str) else column(row)
-        yield "-" if value is None or value == "" else escape_controls(str(value))
+        if value is None or value == "":
+            yield "-"
+        else:
+            yield escape_controls(str(value))
 
 
 def create_console() -> Console:
@@ -130,8 +158,10 @@ def format_position(position: Mapping[str, int] | None) -> str:
     >>> format_position({"3": 7, "0": 120}), format_position({})
     ('0:120 3:7', '-')
     """
-    offsets = sorted((position or {}).items(), key=lambda each: int(each[0]))
-    return " ".join(f"{segment}:{offset}" for segment, offset in offsets) or "-"
+    if not position:
+        return "-"
+    segments = sorted(position, key=int)
+    return " ".join(f"{segment}:{position[segment]}" for segment in segments)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -13,6 +13,7 @@ from noted_time.kafka import TopicLook
 from noted_time.observing import Stamp
 from noted_time.values import MAX_INT64
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
+from noted_time_cli.doctor.spark_rules import NotedSource
 from noted_time_cli.doctor.stream_rules import ExaminedStream
 from noted_time_cli.doctor.verdict import Finding
 from tests.support.paragraphs import read_paragraphs
@@ -130,8 +131,8 @@ RULES: dict[str, Callable[..., str | list[Finding]]] = {
     "segments": judge_segments,
     "problems": judge_stream,
     "age": find_age,
-    "checkpoint": lambda own_checkpoint, ids: list(
-        spark_rules.judge_checkpoint("c", [("flights", "ship", own_checkpoint)], ids)
+    "checkpoint": lambda own, ids: list(
+        spark_rules.judge_checkpoint("c", [NotedSource("flights", "ship", own)], ids)
     ),
 }
 
