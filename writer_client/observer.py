@@ -98,9 +98,11 @@ class Observer(PollingLoop):
         try:
             self._look()
         except UnreadableRows as refusal:
-            since = self._foreign.setdefault(refusal.pattern, unix_ms())
+            first_seen_at = self._foreign.setdefault(refusal.pattern, unix_ms())
             name = refusal.pattern
-            self.client.report_facts([LogFact("foreign_file", refusal.segment, 0, since, name)])
+            self.client.report_facts(
+                [LogFact("foreign_file", refusal.segment, 0, first_seen_at, name)]
+            )
             self.client.join()  # a sign of life, so that the mark waits
             raise Unreachable(str(refusal)) from refusal
         except InvalidNote as error:
@@ -121,17 +123,21 @@ class Observer(PollingLoop):
             raise Unreachable(f"the observer cannot join: {error}") from error
 
     def _check_timeout(self) -> None:
-        known = self.client.known_timeout_ms
-        if known != self._timeout_ms and known is not None and known <= self._silence_ms:
+        timeout_ms = self.client.known_timeout_ms
+        if (
+            timeout_ms != self._timeout_ms
+            and timeout_ms is not None
+            and timeout_ms <= self._silence_ms
+        ):
             log.warning(
                 "writer %r of stream %r times out after %d ms and may be silent for %d ms in "
                 "normal operation: set a longer timeout_ms",
                 self.client.writer,
                 self.client.stream,
-                known,
+                timeout_ms,
                 self._silence_ms,
             )
-        self._timeout_ms = known
+        self._timeout_ms = timeout_ms
 
     @property
     def silent_s(self) -> float:
@@ -181,9 +187,9 @@ class IngestionNoter(Observer):
 
     def _look(self) -> None:
         now = self._clock()
-        seen = _call_look(self._looks)
-        self.client.report_facts(seen.because)
-        note = self._notes.due(now, seen.ends)
+        look = _call_look(self._looks)
+        self.client.report_facts(look.because)
+        note = self._notes.due(now, look.ends)
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1
@@ -226,16 +232,16 @@ class EventTimeNoter(Observer):
         client.join()
 
     def _look(self) -> None:
-        seen = _call_look(self._looks)
-        self.client.report_facts(seen.because)
+        look = _call_look(self._looks)
+        self.client.report_facts(look.because)
         self._state_form()
-        ends, now = self._ends.take(seen.ends), self._clock()
-        for segment in seen.ends:
+        ends, now = self._ends.take(look.ends), self._clock()
+        for segment in look.ends:
             self._clocks.add(segment, now=now)
-        if seen.largest is not None:
-            largest = min(seen.largest, LARGEST_TIME)
+        if look.largest is not None:
+            largest = min(look.largest, LARGEST_TIME)
             self._largest = max(largest, self._largest or largest)
-        self._report_outcomes(self._clocks.events(seen.newest, now=now), ends, now)
+        self._report_outcomes(self._clocks.events(look.newest, now=now), ends, now)
 
     def _state_form(self) -> None:
         """State how the times are read, before the first time is noted.
@@ -268,17 +274,17 @@ class EventTimeNoter(Observer):
             client.idle(ends)
 
     def _report_empty(self, now: int) -> None:
-        empty = self._clocks.find_without_time(now=now)
-        if empty != self._without_time:
-            self._without_time = empty
-            names = ", ".join(f"segment {each}" for each in empty)
-            self.client.report_no_time(f"waits for a first time in {names}" if empty else None)
+        segments = self._clocks.find_without_time(now=now)
+        if segments != self._without_time:
+            self._without_time = segments
+            names = ", ".join(f"segment {segment}" for segment in segments)
+            self.client.report_no_time(f"waits for a first time in {names}" if segments else None)
 
     def _note(self, ends: dict[int, int], now: int) -> None:
         self._last_note_at = now
         client, time, domain = self.client, self._clocks.time, self._domain
-        before = client.known_time(domain)
-        if time is not None and (before is None or time >= before):
+        known_time = client.known_time(domain)
+        if time is not None and (known_time is None or time >= known_time):
             client.note_time(time, ends, domain=domain, max_time=self._largest)
         else:  # a refused note would not postpone the timeout
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})

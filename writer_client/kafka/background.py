@@ -42,9 +42,9 @@ class ClockNotes:
 class WaitingCalls:
     """Calls that are queued, at most `most`, until their producer has begun."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.is_over = False
-        self._most = most
+        self._most = limit
         self._calls: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -133,9 +133,9 @@ class BackgroundThread:
 
     def check(self) -> None:
         self._channel.check()
-        refused, self._refused = self._refused, None
-        if refused is not None:
-            raise refused
+        refusal, self._refused = self._refused, None
+        if refusal is not None:
+            raise refusal
 
     def wait_at_first(self, timeout_s: float | None) -> None:
         if timeout_s == 0:
@@ -152,9 +152,9 @@ class BackgroundThread:
         self._waiting.wait(max(0.0, until - clocks.monotonic()))
         self.check()
         if not self._waiting.is_over:
-            why, calls = self._delay or "no answer yet", len(self._waiting)
+            delay, calls = self._delay or "no answer yet", len(self._waiting)
             raise Unreachable(
-                f"{self._who} has not begun: {why}; waiting: {pluralize(calls, 'call')}"
+                f"{self._who} has not begun: {delay}; waiting: {pluralize(calls, 'call')}"
             )
 
     def _begin(self) -> None:
@@ -166,8 +166,8 @@ class BackgroundThread:
                 self._put_off(error)
                 self._wakeup.wait(RETRY_S)
             except Exception as error:  # noqa: BLE001 - raised by every call
-                failed = ClientFailed(f"{self._who}: {error}")
-                fault = error if isinstance(error, NotedTimeError) else failed
+                client_failure = ClientFailed(f"{self._who}: {error}")
+                fault = error if isinstance(error, NotedTimeError) else client_failure
                 if not self._channel.is_closed:
                     log.warning(
                         "writer %r cannot begin, and %d waiting calls are dropped: %s",
@@ -178,10 +178,10 @@ class BackgroundThread:
                 self._channel.client.end(0.0)
                 return
 
-    def _put_off(self, why: Unreachable) -> None:
-        is_first, self._delay = self._delay is None, why
+    def _put_off(self, delay: Unreachable) -> None:
+        is_first, self._delay = self._delay is None, delay
         if is_first:
-            log.warning("%s; retrying, while events and notes wait", why)
+            log.warning("%s; retrying, while events and notes wait", delay)
 
     def _run(self) -> None:
         self._begin()
@@ -210,10 +210,10 @@ class BackgroundThread:
         self._next_beat = now + self._clock.period_ms / 1000
         tracker = self._tracker
         with tracker.lock:
-            notes = (
+            can_note = (
                 tracker.phase in (ProducerState.CLEAR, ProducerState.OPEN) and not tracker.failed
             )
-            if not notes or tracker.rests or self._channel.fault:
+            if not can_note or tracker.rests or self._channel.fault:
                 return
             time, last = self._clock.now_ms() - self._clock.delay_ms, tracker.last_time()
             self._channel.client.clock_behind(0 if last is None else last - time)
@@ -222,10 +222,10 @@ class BackgroundThread:
     def _go_idle(self, now: float) -> None:
         if self._idle_after_s is None:
             return
-        done = self._tracker.rows, self._notes
-        between = self._tracker.phase in BETWEEN_TRANSACTIONS
-        if done != self._done or self._tracker.under_way or not between:
-            self._done, self._done_at = done, now
+        activity = self._tracker.rows, self._notes
+        is_between = self._tracker.phase in BETWEEN_TRANSACTIONS
+        if activity != self._done or self._tracker.under_way or not is_between:
+            self._done, self._done_at = activity, now
         elif (
             now >= self._done_at + self._idle_after_s and self._channel.client.state in LIVE_STATES
         ):

@@ -157,15 +157,17 @@ class Channel:
     def _begin_at_ends(self) -> None:
         self.client.begin(self._look_up)
 
-    def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
+    def _look_up(self, noted_position: Mapping[int, int]) -> FoundPosition:
         try:
-            position = self._ends.look_up(known)
+            found_position = self._ends.look_up(noted_position)
         except Recreated as error:
             self.fail(error)
             raise
-        if self._steps and position.max_times:  # earlier events have no times of other domains
+        if (
+            self._steps and found_position.max_times
+        ):  # earlier events have no times of other domains
             self.tracker.knows_all = False
-        return position
+        return found_position
 
     def _warn_of_offsets_beyond(self) -> None:
         topic, far = self._ends.topic, ""
@@ -350,11 +352,11 @@ class Channel:
         try:
             self._complete(send, timeout_s)
         except KafkaException as error:
-            failed = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
+            fact = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
             if get_kafka_error(error).txn_requires_abort():
-                raise Conflict(f"{failed}; abort the transaction, and do it again") from error
+                raise Conflict(f"{fact}; abort the transaction, and do it again") from error
             if get_kafka_error(error).retriable():
-                raise Unreachable(f"{failed}; send them again") from error
+                raise Unreachable(f"{fact}; send them again") from error
             raise self.translate_error(error) from error
 
     def check_transactional(self) -> None:
@@ -450,17 +452,19 @@ class Channel:
         if error.code() == FATAL_CODE:
             try:
                 self.kafka.begin_transaction()
-            except KafkaException as again:
-                return get_kafka_error(again) if get_kafka_error(again).fatal() else error
+            except KafkaException as fatal_error:
+                return (
+                    get_kafka_error(fatal_error) if get_kafka_error(fatal_error).fatal() else error
+                )
         return error if error.fatal() else None
 
 
 def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    for names, values, why in REFUSED_SETTINGS:
+    for names, values, effect in REFUSED_SETTINGS:
         for name in names:
             if str(config.get(name, "")).lower() in values:
                 raise Rejected(
-                    f"{name}={config[name]} {why}, so time cannot be noted: leave it out"
+                    f"{name}={config[name]} {effect}, so time cannot be noted: leave it out"
                 )
     return {**config, "enable.idempotence": True}
 

@@ -86,8 +86,8 @@ class EventLimits:
         is_ahead = stamp > now
         limit = f"after.max.ms={self._after}" if is_ahead else f"before.max.ms={self._before}"
         apart = f"{format_duration(abs(stamp - now))} {'ahead of' if is_ahead else 'behind'}"
-        at = f"event_time {format_time(stamp)} is {apart} this clock"
-        return f"{at}, and {name} has message.timestamp.{limit}"
+        statement = f"event_time {format_time(stamp)} is {apart} this clock"
+        return f"{statement}, and {name} has message.timestamp.{limit}"
 
     def _set_bounds(self) -> int:
         """Set the range that needs no check, and return the clock.

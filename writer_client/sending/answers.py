@@ -73,11 +73,11 @@ def read_answer(content: bytes, count: int) -> NotesReply:
     >>> read_answer(b'{"results": [{"status": "accepted", "lower": 7}]}', 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
     """
-    found: _Results = build_decoder(_Results).decode(content)
-    if len(found.results) != count:
-        raise ValueError(f"{len(found.results)} results for {count} notes")
-    results = tuple(_decode_result(each, found.domains) for each in found.results)
-    return NotesReply(results, declared=found.domains)
+    answer: _Results = build_decoder(_Results).decode(content)
+    if len(answer.results) != count:
+        raise ValueError(f"{len(answer.results)} results for {count} notes")
+    results = tuple(_decode_result(raw_result, answer.domains) for raw_result in answer.results)
+    return NotesReply(results, declared=answer.domains)
 
 
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
@@ -102,8 +102,8 @@ def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused
     result: _Result = build_decoder(_Result).decode(content)
     status: Any = result.status
     if status == "accepted":
-        accepted: Accepted = build_decoder(Accepted).decode(content)
-        return accepted
+        acceptance: Accepted = build_decoder(Accepted).decode(content)
+        return acceptance
     if status == "unknown_domain":
         return Refused(status, domains)
     if status == "another_log":

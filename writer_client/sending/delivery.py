@@ -62,8 +62,8 @@ class EventTimes:
 
     def join(self, other: EventTimes) -> None:
         self.largest = max(self.largest, other.largest)
-        for each in other.late.take():
-            self.late.add(each)
+        for late_rows in other.late.take():
+            self.late.add(late_rows)
 
 
 class DeliveryEpoch:
@@ -175,7 +175,7 @@ class DeliveryTracker:
         self._late_below = self._find_late_below(self.domain)
 
     def produced(
-        self, event_time: int | None = None, others: Mapping[str, Time] | None = None
+        self, event_time: int | None = None, other_times: Mapping[str, Time] | None = None
     ) -> DeliveryEpoch:
         """Count an event that is about to be produced, and return its epoch.
 
@@ -184,18 +184,18 @@ class DeliveryTracker:
         with self.lock:
             if self.rests:
                 raise Resting(f"writer {self._client.writer!r} is idle or finished: join first")
-            if others:
-                self.check_times(others)
+            if other_times:
+                self.check_times(other_times)
             epoch = self._open
             epoch.sent += 1
             if event_time is not None:
-                own = epoch.own
-                if event_time > own.largest:  # noqa: PLR1730 - `max` would take twice as long
-                    own.largest = event_time
+                default_times = epoch.own
+                if event_time > default_times.largest:  # noqa: PLR1730 - `max` would take twice as long
+                    default_times.largest = event_time
                 if event_time < self._late_below:
-                    own.late.add(LateRows(1, event_time, event_time))
-            if others:
-                for domain, time in others.items():
+                    default_times.late.add(LateRows(1, event_time, event_time))
+            if other_times:
+                for domain, time in other_times.items():
                     epoch.times_of(domain).add(time, self._find_late_below(domain))
         return epoch
 
@@ -208,14 +208,14 @@ class DeliveryTracker:
     def _resolve_domain(self, domain: str | None) -> str | None:
         if domain is None or domain in self._domains:
             return domain or self.domain
-        known = ", ".join(map(repr, self._domains)) if self.domain else "one without a name"
+        names = ", ".join(map(repr, self._domains)) if self.domain else "one without a name"
         raise Rejected(
-            f"writer {self._client.writer!r} has no domain {domain!r}: it is created for {known}; "
+            f"writer {self._client.writer!r} has no domain {domain!r}: it is created for {names}; "
             "name all in domain="
         )
 
     def stamped(
-        self, now: int, others: Mapping[str, Time] | None = None
+        self, now: int, other_times: Mapping[str, Time] | None = None
     ) -> tuple[DeliveryEpoch, int]:
         """Count an event that happens `now`, and return its epoch and its time.
 
@@ -224,38 +224,39 @@ class DeliveryTracker:
         with self.lock:
             last = self.last_time()
             stamp = now if last is None else max(now, last)
-            return self.produced(stamp, others), stamp
+            return self.produced(stamp, other_times), stamp
 
     def refused(self, epoch: DeliveryEpoch) -> None:
         """Remove an event that the producer did not accept."""
         with self.lock:
             epoch.sent -= 1
 
-    def resolve(self, queued: Callable[[], int]) -> None:
+    def resolve(self, count_queued: Callable[[], int]) -> None:
         """Resolve events whose report a signal handler's exception prevented.
 
-        The producer must have none `queued`, and no other thread may report deliveries meanwhile.
+        The producer must have none `count_queued`, and no other thread may report deliveries
+        meanwhile.
         """
         with self.lock:
-            if self.placing or not self.under_way or queued():  # keep this order
+            if self.placing or not self.under_way or count_queued():  # keep this order
                 return
             for epoch in self._epochs:
-                lost = epoch.sent - epoch.arrived - epoch.failures
-                epoch.sent -= lost
-                epoch.is_unplaced = epoch.is_unplaced or lost > 0
+                lost_count = epoch.sent - epoch.arrived - epoch.failures
+                epoch.sent -= lost_count
+                epoch.is_unplaced = epoch.is_unplaced or lost_count > 0
 
     @property
     def under_way(self) -> int:
         """The number of events without an outcome."""
         with self.lock:
-            return sum(each.sent - each.arrived - each.failures for each in self._epochs)
+            return sum(epoch.sent - epoch.arrived - epoch.failures for epoch in self._epochs)
 
     def last_time(self, domain: str | None = None) -> int | None:
         """Return the last noted time of a domain, even by an earlier process."""
         domain = self._resolve_domain(domain)
         with self.lock:
-            known = self._client.known_time(domain)
-            times = (self._open.notes.get(domain), self._find_last_noted(domain), known)
+            known_time = self._client.known_time(domain)
+            times = (self._open.notes.get(domain), self._find_last_noted(domain), known_time)
         return max((time for time in times if time is not None), default=None)
 
     @property
@@ -298,12 +299,12 @@ class DeliveryTracker:
             self._late_below = self._find_late_below(self.domain)
 
     def _find_last_noted(self, domain: str | None) -> int | None:
-        noted = self._noted.get(domain)
-        return self._client.noted_time(domain) if noted == self._sent.get(domain) else noted
+        time = self._noted.get(domain)
+        return self._client.noted_time(domain) if time == self._sent.get(domain) else time
 
     def _find_late_below(self, domain: str | None) -> int:
-        noted = None if self.failed else self._find_last_noted(domain)
-        times = (noted, self._client.late_below(domain))
+        last_time = None if self.failed else self._find_last_noted(domain)
+        times = (last_time, self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NO_EVENT_TIME)
 
     def report(self) -> None:
@@ -363,11 +364,11 @@ class DeliveryTracker:
             self.settle()
 
     def _drop_transaction(self) -> None:
-        at = self._epochs.index(self._transaction)
+        index = self._epochs.index(self._transaction)
         self.failed -= self._transaction.failures
-        self._epochs[at] = DeliveryEpoch(self)
+        self._epochs[index] = DeliveryEpoch(self)
         self._open = self._epochs[-1]
-        for epoch in list(self._epochs)[at:]:
+        for epoch in list(self._epochs)[index:]:
             epoch.notes = {}
         self._noted = self._find_last_held()
 
@@ -394,9 +395,9 @@ class DeliveryTracker:
         with self.lock:
             if not self.failed:
                 return None
-            about = self._client.writer, self.failed, self._reason
+            facts = self._client.writer, self.failed, self._reason
             aborts = self.phase in IN_TRANSACTION
-            return DeliveryFailed(*about, is_aborted=aborts, drops_notes=self.raises)
+            return DeliveryFailed(*facts, is_aborted=aborts, drops_notes=self.raises)
 
     def check(self) -> None:
         """Raise the `failure`, if there is one."""
@@ -435,15 +436,15 @@ class DeliveryTracker:
             self._epochs.append(self._open)
 
     def _settle(self, epoch: DeliveryEpoch) -> None:
-        settled = self._settled
+        totals = self._settled
         if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()
-        join_into(settled.ends, epoch.ends)
-        settled.sent += epoch.sent
+        join_into(totals.ends, epoch.ends)
+        totals.sent += epoch.sent
         for domain, times in epoch.times.items():
-            settled.times_of(domain).join(times)
+            totals.times_of(domain).join(times)
         if epoch.notes:
-            self._report(settled.sent)
+            self._report(totals.sent)
         for domain, time in epoch.notes.items():
             self._client.note_time(time, EMPTY_POSITION, domain=domain)
             self._sent[domain] = time
@@ -457,7 +458,7 @@ class DeliveryTracker:
     def rows(self) -> int:
         """The number of events produced so far."""
         with self.lock:
-            return self._settled.sent + sum(each.sent for each in self._epochs)
+            return self._settled.sent + sum(epoch.sent for epoch in self._epochs)
 
     def count_rows(self) -> None:
         """Report the number of events to the client, for `Fenced`."""
@@ -465,23 +466,25 @@ class DeliveryTracker:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        settled, largest = self._settled, {}
-        for domain, times in settled.times.items():
+        totals, largest = self._settled, {}
+        for domain, times in totals.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):
                 largest[domain] = min(times.largest, LARGEST_TIME)
             times.largest = NO_EVENT_TIME
-        own = largest.pop(self.domain, None)
+        default_time = largest.pop(self.domain, None)
         for domain, time in largest.items():  # before the position, whose times they bound
             self._client.wrote(time, domain=domain, rows=0)
-        if settled.ends or own is not None:
-            self._client.wrote(own, domain=self.domain, position=settled.ends, rows=0)
-            settled.ends = {}
+        if totals.ends or default_time is not None:
+            self._client.wrote(default_time, domain=self.domain, position=totals.ends, rows=0)
+            totals.ends = {}
         self._report_rows(rows)
 
     def _report_rows(self, rows: int) -> None:
-        new, self._counted = max(0, rows - self._counted), max(self._counted, rows)
-        if new:
-            self._client.wrote(rows=new)
+        new_rows, self._counted = max(0, rows - self._counted), max(self._counted, rows)
+        if new_rows:
+            self._client.wrote(rows=new_rows)
         for domain, times in self._settled.times.items():
-            for each in times.late.take():
-                self._client.wrote_late(each.rows, each.min_time, each.max_time, domain=domain)
+            for late_rows in times.late.take():
+                self._client.wrote_late(
+                    late_rows.rows, late_rows.min_time, late_rows.max_time, domain=domain
+                )

@@ -89,7 +89,7 @@ class Exchange:
         except Rejected as refusal:
             if self._contact_refusal is not None or not names_contact(refusal, notes):
                 raise
-            answer = yield from self._ask_once([replace(each, contact=None) for each in notes])
+            answer = yield from self._ask_once([replace(note, contact=None) for note in notes])
             self._contact_refusal = str(refusal)
         if self._contact_refusal is None:
             return answer
@@ -98,10 +98,10 @@ class Exchange:
     def _ask_once(self, notes: Sequence[Note]) -> Generator[AddressedQuestion, Reply, NotesReply]:
         def build_question() -> Question[Any]:
             number = self._numbers.take()
-            sent = [replace(each, sequence=number) for each in notes]
+            numbered_notes = [replace(note, sequence=number) for note in notes]
             if self._contact_refusal is not None:
-                sent = [replace(each, contact=None) for each in sent]
-            body = {"notes": [note_to_wire(each) for each in sent]}
+                numbered_notes = [replace(note, contact=None) for note in numbered_notes]
+            body = {"notes": [note_to_wire(note) for note in numbered_notes]}
             return Question("POST", stream_path(self._stream, "notes"), body=body)
 
         return ask_in_turn(
@@ -112,9 +112,9 @@ class Exchange:
 
     def _is_overtaken(self, answer: NotesReply) -> bool:
         """Return whether a newer request was accepted, and continue above its number."""
-        refused = [each for each in answer.results if isinstance(each, Refused)]
-        last = [each.last for each in refused if each.status == "superseded"]
-        for number in last:
+        refusals = [each for each in answer.results if isinstance(each, Refused)]
+        numbers = [each.last for each in refusals if each.status == "superseded"]
+        for number in numbers:
             if isinstance(number, int):
                 self._numbers.skip_to(number)
-        return bool(last)
+        return bool(numbers)

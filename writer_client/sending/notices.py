@@ -109,12 +109,14 @@ class Notices:
 
     def warn_of_held_back(self, event: HeldBack) -> None:
         beyond = Beyond("max_time", event.time).sentence(event.bound)
-        written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
+        offsets = ", ".join(
+            f"{segment}:{offset}" for segment, offset in sorted(event.written.items())
+        )
         self._warn(
             "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
             "time it leaves max_time out, and the upper of marks is not a bound",
             format_time(event.time),
-            written and f" below the offset {written}",
+            offsets and f" below the offset {offsets}",
             "" if event.domain is None else f" of {event.domain}",
             beyond,
         )
@@ -142,14 +144,22 @@ class Notices:
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
-            far, time = self._lateness
+            lateness_ms, time = self._lateness
             self._lateness = (0, 0)
-            by = f", by up to {format_gap(time, time + far)} ({format_time(time)})" if far else ""
+            extent = (
+                f", by up to {format_gap(time, time + lateness_ms)} ({format_time(time)})"
+                if lateness_ms
+                else ""
+            )
             self._warn(
                 "%s: %s %s late%s: %s written after %s time had been noted. Check the clock, the "
                 "zone, and whether the input was sent twice",
                 pluralize(total, "row"),
-                *(("is", by, "it was", "its") if total == 1 else ("are", by, "they were", "their")),
+                *(
+                    ("is", extent, "it was", "its")
+                    if total == 1
+                    else ("are", extent, "they were", "their")
+                ),
             )
 
     def report_unsent(

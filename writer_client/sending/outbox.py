@@ -109,18 +109,18 @@ class Outbox:
         domain: str | None = None,
         max_time: int | None = None,
     ) -> None:
-        vouched = self.vouched
-        vouched.check_time(time, domain)
+        vouched_times = self.vouched
+        vouched_times.check_time(time, domain)
         if max_time is not None:
             check_int64("max_time", max_time)
-        known = vouched.position
-        vouched.move(position)
+        earlier_position = vouched_times.position
+        vouched_times.move(position)
         if max_time is not None:
-            vouched.declare(domain, max_time, find_gained(position, known))
-        vouched.note(time, domain)
+            vouched_times.declare(domain, max_time, find_gained(position, earlier_position))
+        vouched_times.note(time, domain)
         self.state, self._was_live = "live", True
         self.last_ticket = ticket = self.last_ticket + 1
-        note = Note(self.writer, time, vouched.position, domain)
+        note = Note(self.writer, time, vouched_times.position, domain)
         self._waiting.note(note, ticket, self.written)
 
     def begin(self, look_up: LookUp) -> None:
@@ -134,18 +134,18 @@ class Outbox:
         self.change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
-        new = tuple(facts[:MOST_LOG_FACTS])
-        is_new, self._extras.because = new != self._extras.because, new
+        log_facts = tuple(facts[:MOST_LOG_FACTS])
+        is_new, self._extras.because = log_facts != self._extras.because, log_facts
         if is_new and self.state == "live":
             self.change_state("live", {})
 
     def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
-        vouched, known = self.vouched, self.vouched.position
-        vouched.learn(convert_position(position))
+        vouched_times, earlier_position = self.vouched, self.vouched.position
+        vouched_times.learn(convert_position(position))
         if event_time is not None:
-            vouched.declare(domain, event_time, find_gained(position, known))
+            vouched_times.declare(domain, event_time, find_gained(position, earlier_position))
         if self.state != "live":
             self.change_state("live", {})
 
@@ -166,8 +166,10 @@ class Outbox:
         batch, change = self._waiting.take(room)
         if change is not None:
             batch += self._split_change(change, room - len(batch), follows=bool(batch))
-        attach, declared = self._extras.attach, self.vouched.add_max_times
-        self._in_flight = tuple(replace(each, note=attach(declared(each.note))) for each in batch)
+        attach, add_max_times = self._extras.attach, self.vouched.add_max_times
+        self._in_flight = tuple(
+            replace(each, note=attach(add_max_times(each.note))) for each in batch
+        )
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
@@ -186,7 +188,7 @@ class Outbox:
         self._extras.log, self._extras.observes = log, observes
 
     def record_answer(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
-        refused: list[Rejected] = []
+        refusals: list[Rejected] = []
         self._in_flight = ()
         session = find_current_session(answer)
         if session is not None and self._extras.takes_over_again(session):
@@ -200,23 +202,31 @@ class Outbox:
             return []
         self.vouched.declared_domains = answer.declared or self.vouched.declared_domains
         begins = self._end_beginning()
-        reached = batch[-1].note.position if batch else {}
-        accepted = [result for result in answer.results if isinstance(result, Accepted)]
-        if accepted:
-            self.excluded = next((each.exclusion for each in accepted if each.exclusion), None)
-        joined = any(p.is_change and p.note.state == "live" for p in batch)
-        answered = [*zip(batch, answer.results, strict=True)]
-        for pending, result in answered:
+        last_position = batch[-1].note.position if batch else {}
+        acceptances = [result for result in answer.results if isinstance(result, Accepted)]
+        if acceptances:
+            self.excluded = next((each.exclusion for each in acceptances if each.exclusion), None)
+        has_joined = any(pending.is_change and pending.note.state == "live" for pending in batch)
+        answers = [*zip(batch, answer.results, strict=True)]
+        for pending, result in answers:
             if isinstance(result, Accepted):
                 self._record_accepted(pending.note, result)
                 self._rows_covered = max(self._rows_covered, pending.written)
             else:
                 note = self._extras.detach(pending.note)
-                refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
-        self._rejoin([p for p, r in answered if is_too_far_ahead(r) and not p.is_change])
+                refusals += self._refuse(
+                    replace(pending, note=note), result, last_position, has_joined=has_joined
+                )
+        self._rejoin(
+            [
+                pending
+                for pending, result in answers
+                if is_too_far_ahead(result) and not pending.is_change
+            ]
+        )
         if begins:
             self._continue_from(answer.found)
-        return refused
+        return refusals
 
     def drop_batch(self, error: Rejected) -> None:
         self._in_flight = ()
@@ -242,9 +252,9 @@ class Outbox:
             self._waiting = PendingNotes()
         self._did_look_up = [*dict.fromkeys([*self._did_look_up, *self._look_ups[: len(ends)]])]
         del self._look_ups[: len(ends)]
-        for each in ends:
-            self.vouched.learn(each.position)
-            for domain, time in each.max_times.items():
+        for found_position in ends:
+            self.vouched.learn(found_position.position)
+            for domain, time in found_position.max_times.items():
                 with suppress(InvalidNote):
                     self.vouched.declare(domain, time)
         self._waiting.move(self.vouched.position)
@@ -279,22 +289,24 @@ class Outbox:
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
     def change_state(self, state: State, position: Mapping[int, int]) -> None:
-        vouched = self.vouched
-        vouched.move(position)
+        vouched_times = self.vouched
+        vouched_times.move(position)
         self.state = state
         self._was_live = self._was_live or state == "live"
         self.last_ticket = ticket = self.last_ticket + 1
-        note = Note(self.writer, None, vouched.position, None, None, state)
+        note = Note(self.writer, None, vouched_times.position, None, None, state)
         self._waiting.change(note, ticket, self.written)
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
         domains = self._extras.late_domains
         live = change.note.state == "live"
-        joins = self._was_live and not live and (self._must_join or not (self._is_known or follows))
-        first = [replace(change, note=replace(change.note, state="live"))] if joins else []
-        named = domains[: room - len(first)] or [self.vouched.last_domain]
-        notes = [replace(change.note, domain=each) for each in named]
-        return first + [replace(change, note=note) for note in notes]
+        needs_join = (
+            self._was_live and not live and (self._must_join or not (self._is_known or follows))
+        )
+        joins = [replace(change, note=replace(change.note, state="live"))] if needs_join else []
+        note_domains = domains[: room - len(joins)] or [self.vouched.last_domain]
+        notes = [replace(change.note, domain=domain) for domain in note_domains]
+        return joins + [replace(change, note=note) for note in notes]
 
     def _record_accepted(self, note: Note, result: Accepted) -> None:
         self._extras.takes_over, self._is_awaited = False, note.state == "live"
@@ -309,30 +321,35 @@ class Outbox:
         self._lowers[note.domain] = result.lower
 
     def _refuse(
-        self, pending: PendingNote, result: Refused, reached: Mapping[int, int], *, joined: bool
+        self,
+        pending: PendingNote,
+        result: Refused,
+        last_position: Mapping[int, int],
+        *,
+        has_joined: bool,
     ) -> list[Rejected]:
         note, status, last = pending.note, result.status, result.last
-        may_join = self._was_live and not joined
-        again = pending.is_change and can_be_resent(note, result, may_join=may_join)
+        may_join = self._was_live and not has_joined
+        can_resend = pending.is_change and can_be_resent(note, result, may_join=may_join)
         if status == "too_far_ahead" and isinstance(last, int):
             self.held_back += self.vouched.take_back(note.domain, last)
             if (note.time is None or note.time <= last) and _has_max_times(note):
-                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
+                self._waiting.put_back(replace(pending, note=replace(note, position=last_position)))
                 return []
         elif status == "unknown_domain" and isinstance(last, tuple) and last:
             unknown = self.vouched.keep(last)
             only_declared = any(name not in last for name in note.max_times or ())
             if only_declared and self.vouched.is_named(note.domain, last):
-                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
+                self._waiting.put_back(replace(pending, note=replace(note, position=last_position)))
                 return self._collect_refusals(pending, result) if unknown else []
             self.vouched.forget(note.domain, instead=last[0])
         elif status == "invalid_time" and isinstance(last, int):
             self.vouched.learn_time(note.domain, last)
         elif status == "unknown_writer":
             self._is_known, self._must_join, self._is_awaited = False, self._was_live, False
-        if again:
+        if can_resend:
             self._waiting.put_back(pending)
-        if again and not _has_max_times(note):
+        if can_resend and not _has_max_times(note):
             return []
         return self._collect_refusals(pending, result)
 
@@ -342,14 +359,14 @@ class Outbox:
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 
-    def _rejoin(self, refused: Sequence[PendingNote]) -> None:
+    def _rejoin(self, pending_notes: Sequence[PendingNote]) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
         A known writer does not: with a wrong clock it would hold back the watermark forever.
         """
-        if refused and self.state == "live" and not (self or self._is_awaited):
+        if pending_notes and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.vouched.position, None, None, "live")
-            first_ticket = min(pending.first_ticket for pending in refused)
+            first_ticket = min(pending.first_ticket for pending in pending_notes)
             self._waiting.put_back(PendingNote(note, first_ticket, self.last_ticket))
 
 

@@ -48,16 +48,17 @@ class PendingNotes:
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
         return [pending.first_ticket for pending in waiting]
 
-    def note(self, note: Note, ticket: int, written: int) -> None:
-        replaced = (self._timed.get(note.domain), self._change)
+    def note(self, note: Note, ticket: int, row_count: int) -> None:
+        earlier_notes = (self._timed.get(note.domain), self._change)
         first_ticket = min(
-            (each.first_ticket for each in replaced if each is not None), default=ticket
+            (pending.first_ticket for pending in earlier_notes if pending is not None),
+            default=ticket,
         )
-        self._timed[note.domain] = PendingNote(note, first_ticket, ticket, written)
+        self._timed[note.domain] = PendingNote(note, first_ticket, ticket, row_count)
 
-    def change(self, note: Note, ticket: int, written: int) -> None:
+    def change(self, note: Note, ticket: int, row_count: int) -> None:
         first_ticket = ticket if self._change is None else self._change.first_ticket
-        self._change = PendingNote(note, first_ticket, ticket, written)
+        self._change = PendingNote(note, first_ticket, ticket, row_count)
 
     def take(self, room: int) -> tuple[list[PendingNote], PendingNote | None]:
         waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
@@ -90,10 +91,14 @@ class PendingNotes:
             self._change = replace(self._change, note=note)
 
     def _put_change_back(self, pending: PendingNote) -> None:
-        later = [each for each in self._timed.values() if each.made > pending.made]
+        later_notes = [
+            pending_note
+            for pending_note in self._timed.values()
+            if pending_note.made > pending.made
+        ]
         change = self._change
-        if later:
-            self._cover_by(min(later, key=lambda each: each.made), pending)
+        if later_notes:
+            self._cover_by(min(later_notes, key=lambda pending_note: pending_note.made), pending)
         elif change is not None and change.made > pending.made:
             self._change = replace(
                 change, first_ticket=min(change.first_ticket, pending.first_ticket)

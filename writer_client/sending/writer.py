@@ -81,8 +81,8 @@ class Writer(ABC, Generic[Network]):
         self.timeout_ms = timeout_ms
         names = validate_domains(domains)
         self._only_domain = names[0] if names and len(names) == 1 else None
-        stated = None if contact is None else validate_contact(contact)
-        self._outbox = Outbox(writer, names, timeout_ms, Process.own(), stated)
+        contact_line = None if contact is None else validate_contact(contact)
+        self._outbox = Outbox(writer, names, timeout_ms, Process.own(), contact_line)
         self._notices = Notices(stream, writer, url, on_excluded)
         self._clock = clock
         self._writes: dict[object, int] = {}  # under way, with the times of their begin
@@ -100,7 +100,7 @@ class Writer(ABC, Generic[Network]):
             idle_after_ms=idle_after_ms,
             beat=self._note_clock if automatically_note_time else None,
             is_busy=lambda: bool(self._writes),
-            fenced=self._set_fenced,
+            on_fenced=self._set_fenced,
         )
         if automatically_note_time:
             self._outbox.change_state("live", {})
@@ -137,12 +137,12 @@ class Writer(ABC, Generic[Network]):
             )
             raise Rejected(message)
         largest = None if max_time is None else unix_ms_of(max_time, up=True)
-        noted = unix_ms_of(time)
+        time_ms = unix_ms_of(time)
         with self._lock_for_note():
             self._outbox.note(
-                noted, position, domain=self._resolve_domain(domain), max_time=largest
+                time_ms, position, domain=self._resolve_domain(domain), max_time=largest
             )
-            self._notices.warn_of_seconds(noted)
+            self._notices.warn_of_seconds(time_ms)
 
     def join(
         self,
@@ -159,7 +159,8 @@ class Writer(ABC, Generic[Network]):
         these rows, by domain.
         """
         times = {
-            self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
+            self._resolve_domain(domain): unix_ms_of(time, up=True)
+            for domain, time in (max_times or {}).items()
         }
         with self._lock_for_note():
             for domain, time in times.items():
@@ -205,9 +206,9 @@ class Writer(ABC, Generic[Network]):
 
         Repeat it within the writer's timeout.
         """
-        shown = format_line(reason or "", REASON_LENGTH)
+        line = format_line(reason or "", REASON_LENGTH)
         with self._lock_for_note():
-            self._outbox.report_no_time(shown or None)
+            self._outbox.report_no_time(line or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
         """Report facts about the log that explain an observer's time."""
@@ -293,8 +294,12 @@ class Writer(ABC, Generic[Network]):
 
         It is the largest of the lower, the writer's notes, and the notes of an earlier process.
         """
-        vouched, named = self._outbox.vouched, self._resolve_domain(domain)
-        bounds = (vouched.get_time(named), vouched.get_known_time(named), self._outbox.lower(named))
+        vouched_times, domain_name = self._outbox.vouched, self._resolve_domain(domain)
+        bounds = (
+            vouched_times.get_time(domain_name),
+            vouched_times.get_known_time(domain_name),
+            self._outbox.lower(domain_name),
+        )
         return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
