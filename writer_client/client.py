@@ -128,7 +128,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         with contextlib.suppress(UnknownStream, NotAllowed):
             stream = self._transport.ask(question)
             if not stream.logs:
-                cuts = (mark.cut for mark in stream.marks.values() if mark)
+                cuts = [mark.cut for mark in stream.marks.values() if mark]
                 return reduce(StreamCut.join, cuts, StreamCut({}))
         return StreamCut({})
 

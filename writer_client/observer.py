@@ -235,7 +235,8 @@ class EventTimeNoter(Observer):
         look = _call_look(self._looks)
         self.client.report_facts(look.because)
         self._state_form()
-        ends, now = self._ends.take(look.ends), self._clock()
+        ends = self._ends.take(look.ends)
+        now = self._clock()
         for segment in look.ends:
             self._clocks.add(segment, now=now)
         if look.largest is not None:
@@ -261,11 +262,13 @@ class EventTimeNoter(Observer):
         self._stated = form
 
     def _report_outcomes(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
-        client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
-        was_idle, is_idle = client.state == "idle", self._clocks.is_idle
+        client = self.client
+        has_new_time = any(outcome != "idle" for outcome in outcomes)
+        was_idle = client.state == "idle"
+        is_idle = self._clocks.is_idle
         is_silent = now - self._last_note_at >= SIGN_OF_LIFE_MS
         self._report_empty(now)
-        if rose or (is_silent and not is_idle):
+        if has_new_time or (is_silent and not is_idle):
             self._note(ends, now)
         elif was_idle and not is_idle:
             client.join(ends)
@@ -275,19 +278,26 @@ class EventTimeNoter(Observer):
 
     def _report_empty(self, now: int) -> None:
         segments = self._clocks.find_without_time(now=now)
-        if segments != self._without_time:
-            self._without_time = segments
-            names = ", ".join(f"segment {segment}" for segment in segments)
-            self.client.report_no_time(f"waits for a first time in {names}" if segments else None)
+        if segments == self._without_time:
+            return
+        self._without_time = segments
+        if not segments:
+            self.client.report_no_time(None)
+            return
+        names = ", ".join(f"segment {segment}" for segment in segments)
+        self.client.report_no_time(f"waits for a first time in {names}")
 
     def _note(self, ends: dict[int, int], now: int) -> None:
         self._last_note_at = now
-        client, time, domain = self.client, self._clocks.time, self._domain
-        known_time = client.known_time(domain)
+        time = self._clocks.time
+        domain = self._domain
+        known_time = self.client.known_time(domain)
         if time is not None and (known_time is None or time >= known_time):
-            client.note_time(time, ends, domain=domain, max_time=self._largest)
-        else:  # a refused note would not postpone the timeout
-            client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
+            self.client.note_time(time, ends, domain=domain, max_time=self._largest)
+            return
+        # a refused note would not postpone the timeout
+        max_times = {} if self._largest is None else {domain: self._largest}
+        self.client.join(ends, max_times=max_times)
 
 
 def _call_look(look: Callable[[], Seen]) -> Seen:

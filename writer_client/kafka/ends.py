@@ -56,17 +56,19 @@ class TopicEnds:
         look = self.check_same(noted_position)
         times = self.topic.largest_times()
         new_times = [
-            min(times[partition], LARGEST_TIME)
-            for partition in times
+            min(time, LARGEST_TIME)
+            for partition, time in times.items()
             if look.ends.get(partition, 0) > noted_position.get(partition, 0)
         ]
-        return FoundPosition(look.ends, {self._domain: max(new_times)} if new_times else {})
+        if not new_times:
+            return FoundPosition(look.ends, {})
+        return FoundPosition(look.ends, {self._domain: max(new_times)})
 
     def check_same(self, noted_position: Mapping[int, int], source: str = "was noted") -> TopicLook:
         """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
 
         It is another topic if its id differs, or if, for ten seconds, a partition is missing or
-        ends before the `noted_position` position.
+        ends before `noted_position`.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
@@ -92,7 +94,8 @@ class TopicPoller:
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str, clock: Callable[[], int]) -> None:
-        self._topic, self._clock = Topic(config, topic), clock
+        self._topic = Topic(config, topic)
+        self._clock = clock
         self._open = OpenTransactions()
         self._ends = GrowingEnds(log=f"Kafka topic {topic!r}")
         with suppress(Unreachable):
@@ -160,14 +163,16 @@ class KafkaTimes(TopicPoller):
         super().__init__(config, topic, clock)
         self._form = form
         self._newest = NewestTimes()
-        self._passed, self._seen = PassedOver(passes, now=clock()), dict[int, Stamp]()
+        self._passed = PassedOver(passes, now=clock())
+        self._stamps: dict[int, Stamp] = {}  # the newest ones of the last call
         self.unusable = 0
         self._ahead: set[int] = set()
         self._checks_left = MOST_CHECKS
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle."""
-        look, now = self._poll_ends(newest=True), self._clock()
+        look = self._poll_ends(newest=True)
+        now = self._clock()
         times = [stamp.time for stamp in look.newest.values()]
         self._form = self._form.judge("timestamp", times, now)
         stamps = self._convert(look.newest, now)
@@ -176,8 +181,9 @@ class KafkaTimes(TopicPoller):
         largest = max((stamp.time for stamp in stamps.values()), default=None)
         active = self._open.find_active(look.high, look.ends) | self._passed.find_active(now=now)
         newest = self._newest.take(stamps, look.ends, now=now, active=active)
-        because = *self._passed.list_facts(now=now), *self._find_open_transactions(look), *moved_by
-        return Seen(look.ends, newest, largest, because)
+        passed_over = self._passed.list_facts(now=now)
+        open_transactions = self._find_open_transactions(look)
+        return Seen(look.ends, newest, largest, (*passed_over, *open_transactions, *moved_by))
 
     def _convert(self, newest: Mapping[int, Stamp], now: int) -> dict[int, Stamp]:
         stamps = dict[int, Stamp]()
@@ -185,19 +191,22 @@ class KafkaTimes(TopicPoller):
             try:
                 time = self._form.ms_of(min(stamp.time, LARGEST_TIME))
             except Rejected as error:
-                if stamp != self._seen.get(number):
+                if stamp != self._stamps.get(number):
                     self.unusable += 1
                     self._passed.add(number, stamp.offset, now=now)
                     log.warning(
                         "Kafka topic %r, partition %d: the newest timestamp, at offset %d, is "
                         "passed over: %s",
-                        *(self._topic.name, number, stamp.offset, error),
+                        self._topic.name,
+                        number,
+                        stamp.offset,
+                        error,
                     )
             else:
                 self._passed.end(number)
                 if time is not None:
                     stamps[number] = Stamp(time, stamp.offset)
-        self._seen.update(newest)
+        self._stamps.update(newest)
         return stamps
 
     def _warn_of_markers(self, look: TopicLook) -> None:
@@ -247,5 +256,8 @@ class KafkaTimes(TopicPoller):
                 format_time(stamp.time),
             )
         self._ahead = ahead
-        stamps = ((number, newest[number]) for number in sorted(ahead))
-        return [LogFact("moved_by", number, at.offset, at.time) for number, at in stamps]
+        facts = []
+        for number in sorted(ahead):
+            stamp = newest[number]
+            facts.append(LogFact("moved_by", number, stamp.offset, stamp.time))
+        return facts

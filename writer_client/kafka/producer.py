@@ -132,9 +132,11 @@ class KafkaNotedProducer(Closing):
         self.client = channel.client
         """The client that notes. It has the writer's state, the lower and the position."""
         # saves a lookup per event
-        self._tracker, self._limits = channel.tracker, channel.limits
+        self._tracker = channel.tracker
+        self._limits = channel.limits
         self._produces_in = channel.produces_in
-        self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
+        self._produced = channel.tracker.produced
+        self._produce = channel.kafka.produce
         queue_limit = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
         self._waiting = WaitingCalls(queue_limit or sys.maxsize)
         self._auto = auto
@@ -227,9 +229,10 @@ class KafkaNotedProducer(Closing):
         limits = self._limits
         if not limits.earliest <= stamp <= limits.latest:
             limits.check(stamp)
-        user_callback, is_now = callback or on_delivery or self._on_delivery, event_time is None
+        user_callback = callback or on_delivery or self._on_delivery
+        is_now = event_time is None
         if not self._waiting.is_over:
-            event = value, key, partition, user_callback, copy(headers), stamp, event_times
+            event = (value, key, partition, user_callback, copy(headers), stamp, event_times)
             waits = not self._channel.is_reporting
             if self._waiting.keep(partial(self._send_deferred, *event, is_now=is_now), waits=waits):
                 return
@@ -242,7 +245,8 @@ class KafkaNotedProducer(Closing):
         are in flight. Polling is optional: a thread serves reports.
         """
         self._background.check()
-        until, served_before = compute_deadline(timeout), self._channel.served
+        until = compute_deadline(timeout)
+        served_before = self._channel.served
         while True:
             left_s = until - clocks.monotonic()
             self._channel.poll(max(0.0, min(REPORTS_S, left_s)))
@@ -434,7 +438,8 @@ class KafkaNotedProducer(Closing):
         *,
         is_now: bool,
     ) -> None:
-        call, placing = object(), self._tracker.placing
+        call = object()
+        placing = self._tracker.placing
         try:
             placing.add(call)
             epoch, stamp = self._count(stamp, other_times, is_now=is_now)
@@ -490,11 +495,8 @@ class KafkaNotedProducer(Closing):
             if user_callback is not None:
                 parts = {"key": _encode(key), "value": _encode(value), "headers": headers}
                 kafka_error = _build_kafka_error(error)
-                _report(
-                    user_callback,
-                    kafka_error,
-                    Message(self.topic, partition, error=kafka_error, **parts),
-                )
+                message = Message(self.topic, partition, error=kafka_error, **parts)
+                _report(user_callback, kafka_error, message)
 
 
 def _refuse_in_child() -> None:
@@ -526,9 +528,9 @@ def _build_kafka_error(error: Exception) -> KafkaError:
     if isinstance(error.__cause__, KafkaException):
         kafka_error: KafkaError = error.__cause__.args[0]
         return kafka_error
-    is_of_time = isinstance(error, Rejected)
-    code = KafkaError.INVALID_TIMESTAMP if is_of_time else KafkaError.INVALID_RECORD
-    return KafkaError(code, str(error))
+    if isinstance(error, Rejected):  # its time is outside the topic's limits
+        return KafkaError(KafkaError.INVALID_TIMESTAMP, str(error))
+    return KafkaError(KafkaError.INVALID_RECORD, str(error))
 
 
 def _encode(part: Text) -> bytes | None:

@@ -94,8 +94,11 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
 
 
 def find_current_session(answer: NotesReply) -> Session | None:
-    last = (each.last for each in answer.results if isinstance(each, Refused))
-    return next((each for each in last if isinstance(each, Session)), None)
+    """Return the session that has the writer's name now, if the notes are of an earlier one."""
+    for result in answer.results:
+        if isinstance(result, Refused) and isinstance(result.last, Session):
+            return result.last
+    return None
 
 
 def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused:
@@ -113,8 +116,9 @@ def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused
     last = build_decoder(_TYPES_OF_LAST[status]).decode(result.last)
     if isinstance(last, CurrentSession):
         last = Session(last.session, last.label, last.began_at)
-    is_beyond = status in {"too_far_ahead", "implausible_time"}
-    return Refused(status, last, build_decoder(Beyond).decode(content) if is_beyond else None)
+    if status in {"too_far_ahead", "implausible_time"}:
+        return Refused(status, last, build_decoder(Beyond).decode(content))
+    return Refused(status, last, None)
 
 
 _TYPES_OF_LAST: Mapping[str, Any] = {

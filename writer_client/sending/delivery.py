@@ -89,7 +89,9 @@ class DeliveryEpoch:
     def __init__(self, tracker: DeliveryTracker) -> None:
         self.on_delivery: Callable[[object | None, Any], None] = self._report
         self._tracker = tracker
-        self.sent = self.arrived = self.failures = 0
+        self.sent = 0
+        self.arrived = 0
+        self.failures = 0
         self.ends: dict[int, int] = {}
         self.own = EventTimes()
         self.times = {tracker.domain: self.own}
@@ -100,7 +102,8 @@ class DeliveryEpoch:
         return self.times.setdefault(domain, EventTimes())
 
     def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
-        segment, offset = message.partition(), message.offset()
+        segment = message.partition()
+        offset = message.offset()
         if error is not None:
             self.failed(error)
         elif offset is not None and offset >= self.ends.get(segment, 0):
@@ -154,9 +157,11 @@ class DeliveryTracker:
     ) -> None:
         self.lock = threading.RLock()  # while held, no other thread produces or notes
         self._client = client
-        self._domains: tuple[str | None, ...] = (
-            (domain,) if domain is None or isinstance(domain, str) else tuple(domain)
-        )
+        self._domains: tuple[str | None, ...]
+        if domain is None or isinstance(domain, str):
+            self._domains = (domain,)
+        else:
+            self._domains = tuple(domain)
         self.domain = self._domains[0]
         self.knows_all = True  # whether event times below the position are known in all domains
         self._look_again = look_again
@@ -169,7 +174,8 @@ class DeliveryTracker:
         self._transaction = self._open  # the epoch of the last one
         self._noted: dict[str | None, int] = {}
         self._sent: dict[str | None, int] = {}
-        self.failed, self._reason = 0, ""
+        self.failed = 0
+        self._reason = ""
         self._settled = DeliveryEpoch(self)
         self._counted = 0
         self._late_below = self._find_late_below(self.domain)
@@ -208,7 +214,9 @@ class DeliveryTracker:
     def _resolve_domain(self, domain: str | None) -> str | None:
         if domain is None or domain in self._domains:
             return domain or self.domain
-        names = ", ".join(map(repr, self._domains)) if self.domain else "one without a name"
+        names = "one without a name"
+        if self.domain:
+            names = ", ".join(repr(name) for name in self._domains)
         raise Rejected(
             f"writer {self._client.writer!r} has no domain {domain!r}: it is created for {names}; "
             "name all in domain="
@@ -234,8 +242,8 @@ class DeliveryTracker:
     def resolve(self, count_queued: Callable[[], int]) -> None:
         """Resolve events whose report a signal handler's exception prevented.
 
-        The producer must have none `count_queued`, and no other thread may report deliveries
-        meanwhile.
+        The producer must have none queued, as `count_queued` says, and no other thread may report
+        deliveries meanwhile.
         """
         with self.lock:
             if self.placing or not self.under_way or count_queued():  # keep this order
@@ -271,7 +279,8 @@ class DeliveryTracker:
         Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
         `Rejected` for an unknown domain.
         """
-        time, domain = unix_ms_of(time), self._resolve_domain(domain)
+        time = unix_ms_of(time)
+        domain = self._resolve_domain(domain)
         check_int64("time", time)
         with self.lock:
             last = self.last_time(domain)
@@ -300,7 +309,9 @@ class DeliveryTracker:
 
     def _find_last_noted(self, domain: str | None) -> int | None:
         time = self._noted.get(domain)
-        return self._client.noted_time(domain) if time == self._sent.get(domain) else time
+        if time == self._sent.get(domain):  # the client may have taken it back
+            return self._client.noted_time(domain)
+        return time
 
     def _find_late_below(self, domain: str | None) -> int:
         last_time = None if self.failed else self._find_last_noted(domain)
@@ -376,7 +387,8 @@ class DeliveryTracker:
         """Count a failed event."""
         with self.lock:
             if epoch in self._epochs:  # otherwise its transaction was aborted
-                self._reason = self._reason if self.failed else str(error)
+                if not self.failed:
+                    self._reason = str(error)
                 epoch.failures += 1
                 self.failed += 1
                 self._late_below = self._find_late_below(self.domain)
@@ -395,9 +407,13 @@ class DeliveryTracker:
         with self.lock:
             if not self.failed:
                 return None
-            facts = self._client.writer, self.failed, self._reason
-            aborts = self.phase in IN_TRANSACTION
-            return DeliveryFailed(*facts, is_aborted=aborts, drops_notes=self.raises)
+            return DeliveryFailed(
+                self._client.writer,
+                self.failed,
+                self._reason,
+                is_aborted=self.phase in IN_TRANSACTION,
+                drops_notes=self.raises,
+            )
 
     def check(self) -> None:
         """Raise the `failure`, if there is one."""
@@ -411,9 +427,11 @@ class DeliveryTracker:
             held_epochs = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}
             for epoch in held_epochs:
-                notes |= {} if self.raises else epoch.notes
+                if not self.raises:
+                    notes |= epoch.notes
                 epoch.sent -= epoch.failures
-                epoch.failures, epoch.notes = 0, {}
+                epoch.failures = 0
+                epoch.notes = {}
             self.failed = 0
             if notes and self.phase in IN_TRANSACTION:
                 self._open.notes = notes
@@ -450,9 +468,9 @@ class DeliveryTracker:
             self._sent[domain] = time
 
     def _has_gone_back(self, ends: dict[int, int]) -> bool:
-        return bool(
-            find_behind(ends, self._client.position) or find_behind(ends, self._settled.ends)
-        )
+        behind_client = find_behind(ends, self._client.position)
+        behind_earlier_epochs = find_behind(ends, self._settled.ends)
+        return bool(behind_client or behind_earlier_epochs)
 
     @property
     def rows(self) -> int:
@@ -466,7 +484,8 @@ class DeliveryTracker:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        totals, largest = self._settled, {}
+        totals = self._settled
+        largest = {}
         for domain, times in totals.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):
                 largest[domain] = min(times.largest, LARGEST_TIME)
@@ -480,7 +499,8 @@ class DeliveryTracker:
         self._report_rows(rows)
 
     def _report_rows(self, rows: int) -> None:
-        new_rows, self._counted = max(0, rows - self._counted), max(self._counted, rows)
+        new_rows = max(0, rows - self._counted)
+        self._counted = max(self._counted, rows)
         if new_rows:
             self._client.wrote(rows=new_rows)
         for domain, times in self._settled.times.items():

@@ -89,7 +89,7 @@ class Exchange:
         except Rejected as refusal:
             if self._contact_refusal is not None or not names_contact(refusal, notes):
                 raise
-            answer = yield from self._ask_once([replace(note, contact=None) for note in notes])
+            answer = yield from self._ask_once(_drop_contacts(notes))
             self._contact_refusal = str(refusal)
         if self._contact_refusal is None:
             return answer
@@ -100,21 +100,25 @@ class Exchange:
             number = self._numbers.take()
             numbered_notes = [replace(note, sequence=number) for note in notes]
             if self._contact_refusal is not None:
-                numbered_notes = [replace(note, contact=None) for note in numbered_notes]
+                numbered_notes = _drop_contacts(numbered_notes)
             body = {"notes": [note_to_wire(note) for note in numbered_notes]}
             return Question("POST", stream_path(self._stream, "notes"), body=body)
 
-        return ask_in_turn(
-            self._controllers,
-            build_question,
-            lambda reply: decode_reply(reply, len(notes), self._stream),
-        )
+        def decode(reply: Reply) -> NotesReply:
+            return decode_reply(reply, len(notes), self._stream)
+
+        return ask_in_turn(self._controllers, build_question, decode)
 
     def _is_overtaken(self, answer: NotesReply) -> bool:
         """Return whether a newer request was accepted, and continue above its number."""
-        refusals = [each for each in answer.results if isinstance(each, Refused)]
-        numbers = [each.last for each in refusals if each.status == "superseded"]
-        for number in numbers:
-            if isinstance(number, int):
-                self._numbers.skip_to(number)
-        return bool(numbers)
+        is_overtaken = False
+        for result in answer.results:
+            if isinstance(result, Refused) and result.status == "superseded":
+                is_overtaken = True
+                if isinstance(result.last, int):
+                    self._numbers.skip_to(result.last)
+        return is_overtaken
+
+
+def _drop_contacts(notes: Sequence[Note]) -> list[Note]:
+    return [replace(note, contact=None) for note in notes]

@@ -83,7 +83,8 @@ class Posting:
         self._is_busy = is_busy
         self._fenced = on_fenced
         self._next_beat = now + self._period_s
-        self._last_call = self.accepted_at = now
+        self._last_call = now
+        self.accepted_at = now
         self._failures = 0
         self._not_before = 0.0
 
@@ -121,6 +122,7 @@ class Posting:
         return self._next_beat - now
 
     def _find_idle_s(self, now: float) -> float | None:
+        """Return the seconds until the writer is idle, or `None` if it never is or is already."""
         after_s = self._idle_after_s
         if after_s is None or self.outbox.state != "live":
             return None
@@ -136,8 +138,9 @@ class Posting:
         first = answer.results[0]
         if not isinstance(first, Accepted):
             return answer
-        look_ups = self.outbox.beginning
-        return replace(answer, found=tuple(look_up(first.position or {}) for look_up in look_ups))
+        noted_position = first.position or {}
+        found_positions = tuple(look_up(noted_position) for look_up in self.outbox.beginning)
+        return replace(answer, found=found_positions)
 
     def settle(self, batch: Batch, outcome: NotesReply | Exception, now: float) -> None:
         if isinstance(outcome, NotedTimeError):
@@ -149,7 +152,8 @@ class Posting:
             self._record_answer(batch, outcome, now)
 
     def _record_answer(self, batch: Batch, answer: NotesReply, now: float) -> None:
-        outbox, notices = self.outbox, self.notices
+        outbox = self.outbox
+        notices = self.notices
         refusals = outbox.record_answer(batch, answer)
         self._failures = 0
         self.failure = None
@@ -199,11 +203,10 @@ class Posting:
             raise ClientFailed(message) from self.fault
 
     def is_settled(self, ticket: int) -> bool:
-        if (
-            self.fault is not None
-            or isinstance(self.failure, RECOVERABLE_REFUSALS)
-            or self.outbox.fenced
-        ):
+        """Return whether the calls up to a ticket have an outcome, perhaps an error."""
+        if self.fault is not None or self.outbox.fenced:
+            return True
+        if isinstance(self.failure, RECOVERABLE_REFUSALS):
             return True
         return self.outbox.durable_through >= ticket
 

@@ -81,7 +81,8 @@ class VouchedTimes:
         """Add the times that bound all rows below the note's position when it is sent."""
         max_times: dict[str, int] = {}
         for domain in self._largest.keys() - {note.domain}:
-            name, time = self._find_name(domain), self.get_largest(domain)
+            name = self._find_name(domain)
+            time = self.get_largest(domain)
             if name is not None and time is not None:
                 max_times[name] = max(time, max_times.get(name, time))
         listed_times = dict(islice(sorted(max_times.items()), MOST_DOMAINS))
@@ -101,10 +102,13 @@ class VouchedTimes:
         return domain or choose_domain(self.declared_domains)
 
     def _find_name(self, domain: str | None) -> str | None:
+        """Return the name of a domain, `None` if the default is not a domain of the stream."""
         if domain is not None:
             return domain
-        name, declared = choose_domain(self.declared_domains), self.declared_domains
-        return name if name in declared or not declared else None
+        name = choose_domain(self.declared_domains)
+        if self.declared_domains and name not in self.declared_domains:
+            return None
+        return name
 
     def check_time(self, time: int, domain: str | None) -> None:
         check_int64("time", time)
@@ -127,7 +131,8 @@ class VouchedTimes:
             self._written[domain] = offsets
 
     def move(self, position: Mapping[int, int]) -> None:
-        earlier_position, offsets = self.position, convert_position(position)
+        earlier_position = self.position
+        offsets = convert_position(position)
         behind = {
             segment: earlier_position[segment]
             for segment, offset in offsets.items()
@@ -140,11 +145,12 @@ class VouchedTimes:
     def learn(self, offsets: Mapping[int, int]) -> None:
         position = self.position
         if any(offset > position.get(segment, -1) for segment, offset in offsets.items()):
-            joined = dict(position)
-            join_into(joined, offsets)
-            self.position = joined
+            position = dict(position)
+            join_into(position, offsets)
+            self.position = position
 
     def keep(self, declared_domains: tuple[str, ...]) -> list[str]:
+        """Stop declaring times of all other domains, and return these."""
         self.declared_domains = declared_domains
         unknown_domains = [
             domain
@@ -160,13 +166,18 @@ class VouchedTimes:
         return self._find_name(domain) in declared_domains
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
-        """Stop declaring times above `bound`, which the controller refuses."""
+        """Stop declaring times above `bound`, which the controller refuses.
+
+        Returns the events that were not held back before.
+        """
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
-        held_back = self._held_back
-        beyond = {k: t for k, t in self._largest.items() if t > bound and held_back.get(k) != t}
-        held_back |= beyond
-        return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
+        new_events = []
+        for name, time in self._largest.items():
+            if time > bound and self._held_back.get(name) != time:
+                self._held_back[name] = time
+                new_events.append(HeldBack(name, time, bound, self._written[name]))
+        return new_events
 
     def forget(self, domain: str | None, *, instead: str) -> None:
         self._times.pop(domain, None)
@@ -202,8 +213,9 @@ class LateHours:
         self._reports: dict[tuple[int, int], LateRows] = {}
 
     def add(self, late: LateRows) -> None:
-        reports, max_time = self._reports, MAX_INT64 if late.max_time is None else late.max_time
-        hours = late.min_time // HOUR_MS, max_time // HOUR_MS
+        reports = self._reports
+        max_time = MAX_INT64 if late.max_time is None else late.max_time
+        hours = (late.min_time // HOUR_MS, max_time // HOUR_MS)
         earlier_rows = reports.get(hours)
         reports[hours] = late if earlier_rows is None else earlier_rows.join(late)
         if len(reports) > MOST_LATE:
@@ -211,7 +223,8 @@ class LateHours:
             self.add(reports.pop(first).join(reports.pop(second)))
 
     def take(self) -> tuple[LateRows, ...]:
-        reports, self._reports = tuple(self._reports.values()), {}
+        reports = tuple(self._reports.values())
+        self._reports = {}
         return reports
 
 
@@ -251,32 +264,37 @@ class NoteExtras:
         self._unreported[domain].add(late)
 
     def attach(self, note: Note) -> Note:
+        late_hours = self._unreported.pop(note.domain, LateHours())
+        took_over = None
+        if self.takes_over and self.took_over:
+            took_over = self.took_over
         note = replace(
             note,
-            late_rows=self._unreported.pop(note.domain, LateHours()).take() or None,
+            late_rows=late_hours.take() or None,
             session=self._process.session,
             takes_over=self.takes_over and not self.took_over,
-            took_over=self.took_over or None if self.takes_over else None,
+            took_over=took_over,
             label=self._process.label,
         )
-        if note.state == "live":
-            note = replace(
-                note,
-                domains=self._domains,
-                timeout_ms=self._timeout_ms,
-                no_time_reason=self.no_time_reason,
-                log=self.log,
-                observes=self.observes,
-                because=self.because,
-                contact=self._contact,
-            )
-        return note
+        if note.state != "live":
+            return note
+        return replace(
+            note,
+            domains=self._domains,
+            timeout_ms=self._timeout_ms,
+            no_time_reason=self.no_time_reason,
+            log=self.log,
+            observes=self.observes,
+            because=self.because,
+            contact=self._contact,
+        )
 
     def takes_over_again(self, session: Session) -> bool:
         """Take the name over again if a restored controller forgot the takeover of the session."""
-        has_lost_name = session.id in self.took_over and not self.takes_over
-        self.takes_over = self.takes_over or has_lost_name
-        return has_lost_name
+        if self.takes_over or session.id not in self.took_over:
+            return False
+        self.takes_over = True
+        return True
 
     def detach(self, note: Note) -> Note:
         for late in list_reports(note.late_rows):
