@@ -104,11 +104,11 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         """
         self.check()
         path = stream_path(self.stream, "writers")
-        two = self._transport.ask(Question("GET", path, {"limit": 2}, answer=WritersPage))
-        if any(each.writer != self.writer for each in two.writers):
+        page = self._transport.ask(Question("GET", path, {"limit": 2}, answer=WritersPage))
+        if any(member.writer != self.writer for member in page.writers):
             return False
-        why = {"comment": f"{self.writer}, its only writer, has finished"}
-        self._transport.ask(Question("POST", stream_path(self.stream, "seal"), why, {}))
+        body = {"comment": f"{self.writer}, its only writer, has finished"}
+        self._transport.ask(Question("POST", stream_path(self.stream, "seal"), body, {}))
         return True
 
     def state_form(self, form: EventTimeForm, domain: str | None = None) -> None:
@@ -128,7 +128,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         with contextlib.suppress(UnknownStream, NotAllowed):
             stream = self._transport.ask(question)
             if not stream.logs:
-                cuts = (mark.cut for mark in stream.marks.values() if mark)
+                cuts = [mark.cut for mark in stream.marks.values() if mark]
                 return reduce(StreamCut.join, cuts, StreamCut({}))
         return StreamCut({})
 
@@ -173,9 +173,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         open_clients.discard(self)
         with self._lock:
             self._changed.notify_all()
-            ended = self._changed.wait_for(lambda: self._ended, wait_s)
+            has_ended = self._changed.wait_for(lambda: self._ended, wait_s)
             self._posting.report_unsent()
-        if ended:
+        if has_ended:
             self._thread.join()
         self._notices.emit()
         self._transport.close()

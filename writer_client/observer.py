@@ -98,9 +98,11 @@ class Observer(PollingLoop):
         try:
             self._look()
         except UnreadableRows as refusal:
-            since = self._foreign.setdefault(refusal.pattern, unix_ms())
+            first_seen_at = self._foreign.setdefault(refusal.pattern, unix_ms())
             name = refusal.pattern
-            self.client.report_facts([LogFact("foreign_file", refusal.segment, 0, since, name)])
+            self.client.report_facts(
+                [LogFact("foreign_file", refusal.segment, 0, first_seen_at, name)]
+            )
             self.client.join()  # a sign of life, so that the mark waits
             raise Unreachable(str(refusal)) from refusal
         except InvalidNote as error:
@@ -121,17 +123,21 @@ class Observer(PollingLoop):
             raise Unreachable(f"the observer cannot join: {error}") from error
 
     def _check_timeout(self) -> None:
-        known = self.client.known_timeout_ms
-        if known != self._timeout_ms and known is not None and known <= self._silence_ms:
+        timeout_ms = self.client.known_timeout_ms
+        if (
+            timeout_ms != self._timeout_ms
+            and timeout_ms is not None
+            and timeout_ms <= self._silence_ms
+        ):
             log.warning(
                 "writer %r of stream %r times out after %d ms and may be silent for %d ms in "
                 "normal operation: set a longer timeout_ms",
                 self.client.writer,
                 self.client.stream,
-                known,
+                timeout_ms,
                 self._silence_ms,
             )
-        self._timeout_ms = known
+        self._timeout_ms = timeout_ms
 
     @property
     def silent_s(self) -> float:
@@ -181,9 +187,9 @@ class IngestionNoter(Observer):
 
     def _look(self) -> None:
         now = self._clock()
-        seen = _call_look(self._looks)
-        self.client.report_facts(seen.because)
-        note = self._notes.due(now, seen.ends)
+        look = _call_look(self._looks)
+        self.client.report_facts(look.because)
+        note = self._notes.due(now, look.ends)
         if note is not None and note.time is not None:
             self.client.note_time(
                 note.time, note.position, domain=note.domain, max_time=note.time - 1
@@ -226,16 +232,17 @@ class EventTimeNoter(Observer):
         client.join()
 
     def _look(self) -> None:
-        seen = _call_look(self._looks)
-        self.client.report_facts(seen.because)
+        look = _call_look(self._looks)
+        self.client.report_facts(look.because)
         self._state_form()
-        ends, now = self._ends.take(seen.ends), self._clock()
-        for segment in seen.ends:
+        ends = self._ends.take(look.ends)
+        now = self._clock()
+        for segment in look.ends:
             self._clocks.add(segment, now=now)
-        if seen.largest is not None:
-            largest = min(seen.largest, LARGEST_TIME)
+        if look.largest is not None:
+            largest = min(look.largest, LARGEST_TIME)
             self._largest = max(largest, self._largest or largest)
-        self._report_outcomes(self._clocks.events(seen.newest, now=now), ends, now)
+        self._report_outcomes(self._clocks.events(look.newest, now=now), ends, now)
 
     def _state_form(self) -> None:
         """State how the times are read, before the first time is noted.
@@ -255,11 +262,13 @@ class EventTimeNoter(Observer):
         self._stated = form
 
     def _report_outcomes(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
-        client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
-        was_idle, is_idle = client.state == "idle", self._clocks.is_idle
+        client = self.client
+        has_new_time = any(outcome != "idle" for outcome in outcomes)
+        was_idle = client.state == "idle"
+        is_idle = self._clocks.is_idle
         is_silent = now - self._last_note_at >= SIGN_OF_LIFE_MS
         self._report_empty(now)
-        if rose or (is_silent and not is_idle):
+        if has_new_time or (is_silent and not is_idle):
             self._note(ends, now)
         elif was_idle and not is_idle:
             client.join(ends)
@@ -268,20 +277,27 @@ class EventTimeNoter(Observer):
             client.idle(ends)
 
     def _report_empty(self, now: int) -> None:
-        empty = self._clocks.find_without_time(now=now)
-        if empty != self._without_time:
-            self._without_time = empty
-            names = ", ".join(f"segment {each}" for each in empty)
-            self.client.report_no_time(f"waits for a first time in {names}" if empty else None)
+        segments = self._clocks.find_without_time(now=now)
+        if segments == self._without_time:
+            return
+        self._without_time = segments
+        if not segments:
+            self.client.report_no_time(None)
+            return
+        names = ", ".join(f"segment {segment}" for segment in segments)
+        self.client.report_no_time(f"waits for a first time in {names}")
 
     def _note(self, ends: dict[int, int], now: int) -> None:
         self._last_note_at = now
-        client, time, domain = self.client, self._clocks.time, self._domain
-        before = client.known_time(domain)
-        if time is not None and (before is None or time >= before):
-            client.note_time(time, ends, domain=domain, max_time=self._largest)
-        else:  # a refused note would not postpone the timeout
-            client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
+        time = self._clocks.time
+        domain = self._domain
+        known_time = self.client.known_time(domain)
+        if time is not None and (known_time is None or time >= known_time):
+            self.client.note_time(time, ends, domain=domain, max_time=self._largest)
+            return
+        # a refused note would not postpone the timeout
+        max_times = {} if self._largest is None else {domain: self._largest}
+        self.client.join(ends, max_times=max_times)
 
 
 def _call_look(look: Callable[[], Seen]) -> Seen:

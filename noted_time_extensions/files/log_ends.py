@@ -37,7 +37,7 @@ from noted_time.extending import (
 )
 from noted_time_extensions.files.arrow_rows import count_nulls, open_parquet, read_span
 from noted_time_extensions.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
-from noted_time_extensions.files.directories import LogDirectories, SegmentDirectory
+from noted_time_extensions.files.directories import LogDirectories, LogFile, SegmentDirectory
 from writer_client import Seen
 from writer_client.extending import unix_ms
 
@@ -66,17 +66,17 @@ class LogEnds:
         self.stream = validate_name("stream", stream)
         self._directories = LogDirectories(self.root, stream, monotonic, ignore)
         self._segments: dict[int, _Segment] = {}
-        self._new: list[tuple[int, int, LogPath]] = []
+        self._new_files: list[LogFile] = []
 
     def __call__(self) -> Seen:
         self._find_ends()
-        self._new.clear()
+        self._new_files.clear()
         return Seen(self.ends)
 
     @property
     def ends(self) -> dict[int, int]:
         """The ends as of the last call, exclusive offsets."""
-        return {number: each.end for number, each in self._segments.items()}
+        return {number: segment.end for number, segment in self._segments.items()}
 
     def check_segments(self) -> None:
         """Raise `Unreachable` if the log has no segments, perhaps because its name is wrong."""
@@ -93,11 +93,14 @@ class LogEnds:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
 
     def _find_ends(self) -> None:
-        directories, known = self._list_segments(), self._segments
+        directories = self._list_segments()
+        segments = {}
         try:
-            self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
-            for number, segment in self._segments.items():
-                self._new += [(number, *file) for file in segment.find_new_files()]
+            for number, directory in directories.items():
+                segments[number] = self._segments.get(number) or _Segment(number, directory)
+            self._segments = segments
+            for segment in segments.values():
+                self._new_files += segment.find_new_files()
             self._directories.check_names()
         except OSError as error:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
@@ -133,10 +136,15 @@ class LogTimes(LogEnds):
         nulls: Nulls = "hold",
     ) -> None:
         super().__init__(root, stream, ignore=ignore)
-        self._field, self._form, self._nulls = field, form, nulls
+        self._field = field
+        self._form = form
+        self._nulls = nulls
         self._passed = PassedOver(passes, now=unix_ms())
         self._kind: EventTimeKind | None = None
-        self.unusable, self.without_time, self.null_times, self.twice = 0, 0, 0, 0
+        self.unusable = 0
+        self.without_time = 0
+        self.null_times = 0
+        self.twice = 0
 
     @property
     def event_time_form(self) -> EventTimeForm | None:
@@ -153,26 +161,32 @@ class LogTimes(LogEnds):
         self._find_ends()
         if self._form.bounds is None:
             self._form = self._form.judge(self._field, self._list_first(), unix_ms())
-        read = [(segment, start, path, self._read(path)) for segment, start, path in self._new]
-        self._new.clear()
-        newest, now = dict[int, int](), unix_ms()
-        for segment, start, path, found in read:
-            self._report(path, found)
-            if found.largest is not None:
-                newest[segment] = max(found.largest, newest.get(segment, found.largest))
-            if found.newest == "time":
-                self._passed.end(segment)
-            elif found.newest == "unusable":
-                self._passed.add(segment, start, now=now)
-            elif found.newest == "null" and self._nulls == "hold":
-                self._passed.add(segment, start, now=now, is_null=True)
+        files = [(file, self._read(file.path)) for file in self._new_files]
+        self._new_files.clear()
+        newest: dict[int, int] = {}
+        now = unix_ms()
+        for file, file_times in files:
+            self._report(file.path, file_times)
+            time = file_times.largest
+            if time is not None:
+                newest[file.segment] = max(time, newest.get(file.segment, time))
+            self._pass_over(file, file_times, now)
         active = dict.fromkeys(self._passed.find_active(now=now))
-        largest, facts = max(newest.values(), default=None), self._passed.list_facts(now=now)
+        largest = max(newest.values(), default=None)
+        facts = self._passed.list_facts(now=now)
         return Seen(self.ends, {**active, **newest}, largest, tuple(facts))
 
+    def _pass_over(self, file: LogFile, file_times: _FileTimes, now: int) -> None:
+        if file_times.newest == "time":
+            self._passed.end(file.segment)
+        elif file_times.newest == "unusable":
+            self._passed.add(file.segment, file.start, now=now)
+        elif file_times.newest == "null" and self._nulls == "hold":
+            self._passed.add(file.segment, file.start, now=now, is_null=True)
+
     def _list_first(self) -> Iterator[object]:
-        for _, _, path in self._new:
-            with suppress(FileNotFoundError), self._open(path) as parquet:
+        for file in self._new_files:
+            with suppress(FileNotFoundError), self._open(file.path) as parquet:
                 for batch in parquet.iter_batches(FIRST_TIMES, columns=[self._field]):
                     yield from list_first(batch.column(0), self._field, self._form)
 
@@ -188,29 +202,29 @@ class LogTimes(LogEnds):
             yield parquet
 
     def _read(self, path: LogPath) -> _FileTimes:
-        found = _FileTimes()
+        file_times = _FileTimes()
         with suppress(FileNotFoundError), self._open(path) as parquet:
-            found.largest = self._find_in_statistics(parquet)
-            if found.largest is not None:
-                found.newest = "time"
-                return found
+            file_times.largest = self._find_in_statistics(parquet)
+            if file_times.largest is not None:
+                file_times.newest = "time"
+                return file_times
             for batch in parquet.iter_batches(columns=[self._field]):
-                read = convert_times(batch.column(0), self._field, self._form)
-                found.take(batch.column(0), read, self._form)
-        return found
+                batch_times = convert_times(batch.column(0), self._field, self._form)
+                file_times.take(batch.column(0), batch_times, self._form)
+        return file_times
 
-    def _report(self, path: LogPath, found: _FileTimes) -> None:
-        self.without_time += found.left_out.pop(None, 0)
-        for kind, count in found.left_out.items():
+    def _report(self, path: LogPath, file_times: _FileTimes) -> None:
+        self.without_time += file_times.left_out.pop(None, 0)
+        for kind, count in file_times.left_out.items():
             self.unusable += count
             log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
-        if found.nulls and not self.null_times:
-            rows = pluralize(found.nulls, "row")
+        if file_times.nulls and not self.null_times:
+            rows = pluralize(file_times.nulls, "row")
             log.warning(NULL_WARNING, path, f"{self._field!r} is null in {rows}")
-        self.null_times += found.nulls
-        if found.twice and not self.twice:
+        self.null_times += file_times.nulls
+        if file_times.twice and not self.twice:
             log.warning(TWICE_WARNING, path)
-        self.twice += found.twice
+        self.twice += file_times.twice
 
     def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:
         """Return the largest time, or `None` if the rows have to be read."""
@@ -226,11 +240,15 @@ class LogTimes(LogEnds):
         span = read_span(parquet, self._field)
         if span is None:
             return None
-        ends = [span.least, span.largest]
+        least_ms = span.least
+        largest_ms = span.largest
         if not is_timestamp:
-            ends = [*map(self._form.scale_to_ms, ends)]
+            least_ms = self._form.scale_to_ms(least_ms)
+            largest_ms = self._form.scale_to_ms(largest_ms)
         bounds = self._form.bounds or ANY_TIME
-        return ends[-1] if all(each in bounds for each in ends) else None
+        if least_ms not in bounds or largest_ms not in bounds:
+            return None  # the rows outside have to be counted
+        return largest_ms
 
 
 @dataclass(slots=True)
@@ -246,15 +264,15 @@ class _FileTimes:
     nulls: int = 0
     twice: int = 0
 
-    def take(self, values: pa.Array, read: ArrowTimes, form: TimeForm) -> None:
-        if read.left_out:
-            self.left_out.update(read.left_out)
+    def take(self, values: pa.Array, batch_times: ArrowTimes, form: TimeForm) -> None:
+        if batch_times.left_out:
+            self.left_out.update(batch_times.left_out)
             self.newest = "unusable"
         self.nulls += values.null_count
-        self.twice += pc.sum(pc.not_equal(read.times, read.second)).as_py() or 0
+        self.twice += pc.sum(pc.not_equal(batch_times.times, batch_times.second)).as_py() or 0
         bounds = form.bounds or ANY_TIME
         are_null = values.is_null().to_pylist()
-        for time, is_null in zip(read.times.to_pylist(), are_null, strict=True):
+        for time, is_null in zip(batch_times.times.to_pylist(), are_null, strict=True):
             if is_null:
                 self.newest = "null"
             elif time is None:  # a skipped hour
@@ -270,24 +288,29 @@ class _FileTimes:
 
 
 class _Segment:
-    __slots__ = ("_directory", "_last", "end")
+    __slots__ = ("_directory", "_last", "_number", "end")
 
-    def __init__(self, directory: SegmentDirectory) -> None:
+    def __init__(self, number: int, directory: SegmentDirectory) -> None:
+        self._number = number
         self._directory = directory
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def find_new_files(self) -> list[tuple[int, LogPath]]:
-        """Return the first offset and the path of each."""
-        files: list[tuple[int, LogPath]] = []
-        for starts, new in self._directory.list_changes():
+    def find_new_files(self) -> list[LogFile]:
+        """Return the files that were not returned before, and find the end."""
+        files: list[LogFile] = []
+        for starts, new_starts in self._directory.list_changes():
             self._find_end(starts)
-            files = [(starts[name], self._directory.path / name) for name in new]
+            files = [
+                LogFile(self._number, start, self._directory.path / name)
+                for name, start in new_starts.items()
+            ]
         return files
 
     def _find_end(self, starts: dict[str, int]) -> None:
         if not starts:
-            self._last, self.end = (), 0
+            self._last = ()
+            self.end = 0
             return
         name = max(starts, key=starts.__getitem__)
         last = (name, self._directory.identify(name))

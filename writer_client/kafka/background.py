@@ -16,7 +16,9 @@ from writer_client.kafka.channel import Channel, log
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.producer_state import BETWEEN_TRANSACTIONS, ProducerState
 
-IDLE_S, WAITING_S = 1.0, 0.005  # without and with waiting notes
+IDLE_S = 1.0  # between polls without waiting notes
+
+WAITING_S = 0.005  # between polls with waiting notes
 
 RETRY_S = 1.0
 
@@ -40,11 +42,11 @@ class ClockNotes:
 
 
 class WaitingCalls:
-    """Calls that are queued, at most `most`, until their producer has begun."""
+    """Calls that are queued, at most `limit`, until their producer has begun."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.is_over = False
-        self._most = most
+        self._limit = limit
         self._calls: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -57,8 +59,8 @@ class WaitingCalls:
         """Queue the call, or return false if the caller must make it now."""
         with self._lock:
             if self._caller_thread in (None, threading.get_ident()) and not self.is_over:
-                if len(self._calls) >= self._most:
-                    raise BufferError(f"{self._most} calls wait until the producer has begun")
+                if len(self._calls) >= self._limit:
+                    raise BufferError(f"{self._limit} calls wait until the producer has begun")
                 self._calls.append(call)
                 return True
         if not (waits or self.is_over):
@@ -100,11 +102,14 @@ class BackgroundThread:
         self._notes = 0
         self._delay: Unreachable | None = None
         self._refused: NotedTimeError | None = None  # of a note that waited for startup
-        self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
+        self._channel = channel
+        self._tracker = channel.tracker
+        self._waiting = waiting
         self._clock = clock
         self._next_beat = 0.0
         self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
-        self._done, self._done_at = (0, 0), 0.0
+        self._activity = (0, 0)  # the events and the notes so far
+        self._active_at = 0.0
         self._wakeup = Wakeup()
         self._who = f"the producer of writer {channel.client.writer!r}"
         name = f"noted-time producer {channel.client.writer}"
@@ -133,9 +138,10 @@ class BackgroundThread:
 
     def check(self) -> None:
         self._channel.check()
-        refused, self._refused = self._refused, None
-        if refused is not None:
-            raise refused
+        refusal = self._refused
+        self._refused = None
+        if refusal is not None:
+            raise refusal
 
     def wait_at_first(self, timeout_s: float | None) -> None:
         if timeout_s == 0:
@@ -152,10 +158,9 @@ class BackgroundThread:
         self._waiting.wait(max(0.0, until - clocks.monotonic()))
         self.check()
         if not self._waiting.is_over:
-            why, calls = self._delay or "no answer yet", len(self._waiting)
-            raise Unreachable(
-                f"{self._who} has not begun: {why}; waiting: {pluralize(calls, 'call')}"
-            )
+            reason = self._delay or "no answer yet"
+            calls = pluralize(len(self._waiting), "call")
+            raise Unreachable(f"{self._who} has not begun: {reason}; waiting: {calls}")
 
     def _begin(self) -> None:
         while not (self._channel.is_closed or self._waiting.is_over):
@@ -165,27 +170,36 @@ class BackgroundThread:
             except Unreachable as error:
                 self._put_off(error)
                 self._wakeup.wait(RETRY_S)
+            except NotedTimeError as error:
+                self._give_up(error)
+                return
             except Exception as error:  # noqa: BLE001 - raised by every call
-                failed = ClientFailed(f"{self._who}: {error}")
-                fault = error if isinstance(error, NotedTimeError) else failed
-                if not self._channel.is_closed:
-                    log.warning(
-                        "writer %r cannot begin, and %d waiting calls are dropped: %s",
-                        *(self._channel.client.writer, len(self._waiting), fault),
-                    )
-                self._channel.fail(fault)
-                self._waiting.fail()
-                self._channel.client.end(0.0)
+                self._give_up(ClientFailed(f"{self._who}: {error}"))
                 return
 
-    def _put_off(self, why: Unreachable) -> None:
-        is_first, self._delay = self._delay is None, why
+    def _give_up(self, fault: NotedTimeError) -> None:
+        if not self._channel.is_closed:
+            log.warning(
+                "writer %r cannot begin, and %d waiting calls are dropped: %s",
+                self._channel.client.writer,
+                len(self._waiting),
+                fault,
+            )
+        self._channel.fail(fault)
+        self._waiting.fail()
+        self._channel.client.end(0.0)
+
+    def _put_off(self, delay: Unreachable) -> None:
+        is_first = self._delay is None
+        self._delay = delay
         if is_first:
-            log.warning("%s; retrying, while events and notes wait", why)
+            log.warning("%s; retrying, while events and notes wait", delay)
 
     def _run(self) -> None:
         self._begin()
-        self._next_beat = clocks.monotonic() + (self._clock.period_ms / 1000 if self._clock else 0)
+        self._next_beat = clocks.monotonic()
+        if self._clock is not None:
+            self._next_beat += self._clock.period_ms / 1000
         while not self._channel.is_closed:
             polls = self._channel.polls
             self._wakeup.wait(self._find_pause_s())
@@ -198,8 +212,9 @@ class BackgroundThread:
                 log.exception("writer %r", self._channel.client.writer)
 
     def _find_pause_s(self) -> float:
-        idle_s = min(IDLE_S, self._idle_after_s or IDLE_S)
-        pause_s = WAITING_S if self._tracker.is_waiting else idle_s
+        pause_s = min(IDLE_S, self._idle_after_s or IDLE_S)
+        if self._tracker.is_waiting:
+            pause_s = WAITING_S
         if self._clock is None:
             return pause_s
         return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
@@ -210,25 +225,29 @@ class BackgroundThread:
         self._next_beat = now + self._clock.period_ms / 1000
         tracker = self._tracker
         with tracker.lock:
-            notes = (
+            can_note = (
                 tracker.phase in (ProducerState.CLEAR, ProducerState.OPEN) and not tracker.failed
             )
-            if not notes or tracker.rests or self._channel.fault:
+            if not can_note or tracker.rests or self._channel.fault:
                 return
-            time, last = self._clock.now_ms() - self._clock.delay_ms, tracker.last_time()
-            self._channel.client.clock_behind(0 if last is None else last - time)
-            tracker.note(time if last is None else max(time, last))
+            time = self._clock.now_ms() - self._clock.delay_ms
+            last_time = tracker.last_time()
+            if last_time is None:
+                last_time = time
+            self._channel.client.clock_behind(last_time - time)
+            tracker.note(max(time, last_time))
 
     def _go_idle(self, now: float) -> None:
         if self._idle_after_s is None:
             return
-        done = self._tracker.rows, self._notes
-        between = self._tracker.phase in BETWEEN_TRANSACTIONS
-        if done != self._done or self._tracker.under_way or not between:
-            self._done, self._done_at = done, now
-        elif (
-            now >= self._done_at + self._idle_after_s and self._channel.client.state in LIVE_STATES
-        ):
+        activity = (self._tracker.rows, self._notes)
+        is_between = self._tracker.phase in BETWEEN_TRANSACTIONS
+        if activity != self._activity or self._tracker.under_way or not is_between:
+            self._activity = activity
+            self._active_at = now
+            return
+        is_due = now >= self._active_at + self._idle_after_s
+        if is_due and self._channel.client.state in LIVE_STATES:
             with suppress(NotedTimeError):  # there are new events or notes
                 self._channel.rest(now, self._channel.client.idle)
 

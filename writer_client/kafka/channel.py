@@ -40,13 +40,17 @@ from writer_client.sending.producer_state import IN_DOUBT, Call, Event, Producer
 
 BEGIN_S = 10.0
 
-REPORTS_S, ATTEMPT_S = 0.2, 1.0  # longer waits would delay signal handlers
+REPORTS_S = 0.2  # a longer wait for reports would delay signal handlers
+
+ATTEMPT_S = 1.0  # as for reports, of one attempt to commit or to abort
 
 COMMIT_S = 60.0  # Kafka's default of transaction.timeout.ms
 
 FLUSH_S = 10.0
 
-WARN_S, SIGN_S = 60.0, 10.0
+WARN_S = 60.0  # between two warnings of failed events
+
+SIGN_S = 10.0  # at most, between two signs of life without a note
 
 FENCED_CODES = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own codes
 FATAL_CODE = KafkaError._FATAL  # noqa: SLF001 - likewise
@@ -74,7 +78,8 @@ log = logging.getLogger("noted_time.writer.kafka")
 
 def lower_retry_level(record: logging.LogRecord) -> bool:
     if record.getMessage().endswith(": retrying"):
-        record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+        record.levelno = logging.INFO
+        record.levelname = logging.getLevelName(logging.INFO)
     return True
 
 
@@ -115,13 +120,15 @@ class Channel:
         )
         self.fault: NotedTimeError | None = None
         self._ended = threading.Event()
-        self.polls = self.served = 0
+        self.polls = 0
+        self.served = 0
         self._reporting = threading.RLock()  # held while serving delivery reports
         self._reports_in: int | None = None
         self._membership = threading.RLock()
         self._resolving = threading.RLock()
         self._failed_since: int | None = None
-        self._warn_at = self._hold_at = 0.0
+        self._warn_at = 0.0
+        self._hold_at = 0.0
 
     def begin(self) -> None:
         """Fence the earlier process, and join. After `Unreachable`, the next call continues."""
@@ -157,27 +164,32 @@ class Channel:
     def _begin_at_ends(self) -> None:
         self.client.begin(self._look_up)
 
-    def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
+    def _look_up(self, noted_position: Mapping[int, int]) -> FoundPosition:
         try:
-            position = self._ends.look_up(known)
+            found_position = self._ends.look_up(noted_position)
         except Recreated as error:
             self.fail(error)
             raise
-        if self._steps and position.max_times:  # earlier events have no times of other domains
-            self.tracker.knows_all = False
-        return position
+        is_beginning = bool(self._steps)
+        if is_beginning and found_position.max_times:
+            self.tracker.knows_all = False  # earlier events have no times of other domains
+        return found_position
 
     def _warn_of_offsets_beyond(self) -> None:
-        topic, far = self._ends.topic, ""
+        topic = self._ends.topic
+        facts = []
+        needed_position = {}
         try:
-            asked = {"position": json.dumps(topic.look_again().ends), **self._first_domain}
-            reader = self.client.explain(asked).reader
-            ahead = {each.segment: each for each in reader.waiting_for} if reader else {}
-            noted = (f"{n} to {each.needed} by {each.writer}" for n, each in ahead.items())
-            if far := ", ".join(noted):
-                self._ends.check_same({n: each.needed for n, each in ahead.items()})
+            query = {"position": json.dumps(topic.look_again().ends), **self._first_domain}
+            reader = self.client.explain(query).reader
+            if reader is None or not reader.waiting_for:
+                return
+            for segment in reader.waiting_for:
+                facts.append(f"{segment.segment} to {segment.needed} by {segment.writer}")
+                needed_position[segment.segment] = segment.needed
+            self._ends.check_same(needed_position)
         except Recreated:
-            log.warning(BEYOND_WARNING, self.client.stream, topic.name, far)
+            log.warning(BEYOND_WARNING, self.client.stream, topic.name, ", ".join(facts))
         except NotedTimeError as error:  # such as a token that may not read
             log.debug("%s", error)
 
@@ -350,11 +362,11 @@ class Channel:
         try:
             self._complete(send, timeout_s)
         except KafkaException as error:
-            failed = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
+            fact = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
             if get_kafka_error(error).txn_requires_abort():
-                raise Conflict(f"{failed}; abort the transaction, and do it again") from error
+                raise Conflict(f"{fact}; abort the transaction, and do it again") from error
             if get_kafka_error(error).retriable():
-                raise Unreachable(f"{failed}; send them again") from error
+                raise Unreachable(f"{fact}; send them again") from error
             raise self.translate_error(error) from error
 
     def check_transactional(self) -> None:
@@ -411,7 +423,9 @@ class Channel:
 
     def _report_failure(self, failure: DeliveryFailed | None, now: float) -> None:
         if failure is None:
-            self._failed_since, self._warn_at, self._hold_at = None, 0.0, 0.0
+            self._failed_since = None
+            self._warn_at = 0.0
+            self._hold_at = 0.0
             self.client.report_no_time(None)
             return
         self._failed_since = self._failed_since or unix_ms()
@@ -446,21 +460,29 @@ class Channel:
         return fault
 
     def _find_fatal(self, error: KafkaError) -> KafkaError | None:
-        """Begin a transaction, so that librdkafka reports the fatal error."""
+        """Return the fatal error, `None` if the error is not fatal.
+
+        Begins a transaction if needed, because librdkafka then reports the fatal error.
+        """
         if error.code() == FATAL_CODE:
             try:
                 self.kafka.begin_transaction()
-            except KafkaException as again:
-                return get_kafka_error(again) if get_kafka_error(again).fatal() else error
-        return error if error.fatal() else None
+            except KafkaException as exception:
+                fatal_error = get_kafka_error(exception)
+                if fatal_error.fatal():
+                    return fatal_error
+                return error
+        if error.fatal():
+            return error
+        return None
 
 
 def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    for names, values, why in REFUSED_SETTINGS:
+    for names, values, effect in REFUSED_SETTINGS:
         for name in names:
             if str(config.get(name, "")).lower() in values:
                 raise Rejected(
-                    f"{name}={config[name]} {why}, so time cannot be noted: leave it out"
+                    f"{name}={config[name]} {effect}, so time cannot be noted: leave it out"
                 )
     return {**config, "enable.idempotence": True}
 

@@ -48,31 +48,42 @@ class TopicEnds:
         self.topic = Topic(config, topic)
         self._domain = domain
 
-    def look_up(self, known: Mapping[int, int]) -> FoundPosition:
+    def look_up(self, noted_position: Mapping[int, int]) -> FoundPosition:
         """Return the ends, including uncommitted records, and the largest timestamp below them.
 
-        `known` is the writer's position at the controller.
+        `noted_position` is the writer's position at the controller.
         """
-        look = self.check_same(known)
+        look = self.check_same(noted_position)
         times = self.topic.largest_times()
-        new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
-        return FoundPosition(look.ends, {self._domain: max(new)} if new else {})
+        new_times = [
+            min(time, LARGEST_TIME)
+            for partition, time in times.items()
+            if look.ends.get(partition, 0) > noted_position.get(partition, 0)
+        ]
+        if not new_times:
+            return FoundPosition(look.ends, {})
+        return FoundPosition(look.ends, {self._domain: max(new_times)})
 
-    def check_same(self, known: Mapping[int, int], source: str = "was noted") -> TopicLook:
+    def check_same(self, noted_position: Mapping[int, int], source: str = "was noted") -> TopicLook:
         """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
 
         It is another topic if its id differs, or if, for ten seconds, a partition is missing or
-        ends before the `known` position.
+        ends before `noted_position`.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
             look = self.topic.look_again()
             self.topic.check_leaders(look.unknown)
-            behind = {each.segment: each.offset for each in find_missing_offsets(look.ends, known)}
+            behind = {
+                missing.segment: missing.offset
+                for missing in find_missing_offsets(look.ends, noted_position)
+            }
             if not behind:
                 return look
             if clocks.monotonic() >= until:
-                raise self.topic.build_recreated(f"it ends at {behind}, and {dict(known)} {source}")
+                raise self.topic.build_recreated(
+                    f"it ends at {behind}, and {dict(noted_position)} {source}"
+                )
             clocks.sleep(PAUSE_S)
 
 
@@ -83,7 +94,8 @@ class TopicPoller:
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str, clock: Callable[[], int]) -> None:
-        self._topic, self._clock = Topic(config, topic), clock
+        self._topic = Topic(config, topic)
+        self._clock = clock
         self._open = OpenTransactions()
         self._ends = GrowingEnds(log=f"Kafka topic {topic!r}")
         with suppress(Unreachable):
@@ -151,62 +163,78 @@ class KafkaTimes(TopicPoller):
         super().__init__(config, topic, clock)
         self._form = form
         self._newest = NewestTimes()
-        self._passed, self._seen = PassedOver(passes, now=clock()), dict[int, Stamp]()
+        self._passed = PassedOver(passes, now=clock())
+        self._stamps: dict[int, Stamp] = {}  # the newest ones of the last call
         self.unusable = 0
         self._ahead: set[int] = set()
         self._checks_left = MOST_CHECKS
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle."""
-        look, now = self._poll_ends(newest=True), self._clock()
-        stamps = [stamp.time for stamp in look.newest.values()]
-        self._form = self._form.judge("timestamp", stamps, now)
-        found = self._convert(look.newest, now)
-        moved_by = self._find_times_ahead(found, now)
+        look = self._poll_ends(newest=True)
+        now = self._clock()
+        times = [stamp.time for stamp in look.newest.values()]
+        self._form = self._form.judge("timestamp", times, now)
+        stamps = self._convert(look.newest, now)
+        moved_by = self._find_times_ahead(stamps, now)
         self._warn_of_markers(look)
-        largest = max((stamp.time for stamp in found.values()), default=None)
+        largest = max((stamp.time for stamp in stamps.values()), default=None)
         active = self._open.find_active(look.high, look.ends) | self._passed.find_active(now=now)
-        newest = self._newest.take(found, look.ends, now=now, active=active)
-        because = *self._passed.list_facts(now=now), *self._find_open_transactions(look), *moved_by
-        return Seen(look.ends, newest, largest, because)
+        newest = self._newest.take(stamps, look.ends, now=now, active=active)
+        passed_over = self._passed.list_facts(now=now)
+        open_transactions = self._find_open_transactions(look)
+        return Seen(look.ends, newest, largest, (*passed_over, *open_transactions, *moved_by))
 
     def _convert(self, newest: Mapping[int, Stamp], now: int) -> dict[int, Stamp]:
-        found = dict[int, Stamp]()
+        stamps = dict[int, Stamp]()
         for number, stamp in newest.items():
             try:
                 time = self._form.ms_of(min(stamp.time, LARGEST_TIME))
             except Rejected as error:
-                if stamp != self._seen.get(number):
+                if stamp != self._stamps.get(number):
                     self.unusable += 1
                     self._passed.add(number, stamp.offset, now=now)
                     log.warning(
                         "Kafka topic %r, partition %d: the newest timestamp, at offset %d, is "
                         "passed over: %s",
-                        *(self._topic.name, number, stamp.offset, error),
+                        self._topic.name,
+                        number,
+                        stamp.offset,
+                        error,
                     )
             else:
                 self._passed.end(number)
                 if time is not None:
-                    found[number] = Stamp(time, stamp.offset)
-        self._seen.update(newest)
-        return found
+                    stamps[number] = Stamp(time, stamp.offset)
+        self._stamps.update(newest)
+        return stamps
 
     def _warn_of_markers(self, look: TopicLook) -> None:
-        visible = [(s.time, p, s.offset) for p, s in look.newest.items() if s.offset < look.ends[p]]
+        visible = [
+            (stamp.time, partition, stamp.offset)
+            for partition, stamp in look.newest.items()
+            if stamp.offset < look.ends[partition]
+        ]
         if not self._checks_left or not visible:
             return
         self._checks_left -= 1
-        asked = {
+        offsets = {
             partition: offset for _, partition, offset in sorted(visible)[-CHECKED_PARTITIONS:]
         }
         with suppress(Unreachable), TopicReader(self._topic) as reader:
-            reader.begin(asked)
-            read = reader.read({partition: offset + 1 for partition, offset in asked.items()})
-            valid = {partition for partition, offset, _ in read if offset == asked[partition]}
-            passed = {p for p, offset in asked.items() if reader.position[p] > offset}
-            if passed == asked.keys():
+            reader.begin(offsets)
+            records = reader.read({partition: offset + 1 for partition, offset in offsets.items()})
+            record_partitions = {
+                partition for partition, offset, _ in records if offset == offsets[partition]
+            }
+            passed_partitions = {
+                partition
+                for partition, offset in offsets.items()
+                if reader.position[partition] > offset
+            }
+            if passed_partitions == offsets.keys():
                 self._checks_left = 0
-            if passed - valid:
+            if passed_partitions - record_partitions:
                 log.warning(
                     "Kafka topic %r uses transactions. Their markers carry the broker's time and "
                     "are counted, so records that arrive later than the delay are late. To read "
@@ -228,5 +256,8 @@ class KafkaTimes(TopicPoller):
                 format_time(stamp.time),
             )
         self._ahead = ahead
-        stamps = ((number, newest[number]) for number in sorted(ahead))
-        return [LogFact("moved_by", number, at.offset, at.time) for number, at in stamps]
+        facts = []
+        for number in sorted(ahead):
+            stamp = newest[number]
+            facts.append(LogFact("moved_by", number, stamp.offset, stamp.time))
+        return facts

@@ -10,7 +10,8 @@ from noted_time.kafka import Topic
 from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, format_duration, format_time
 from writer_client.sending.clock import unix_ms
 
-TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+BEFORE_LIMIT = "message.timestamp.before.max.ms"
+AFTER_LIMIT = "message.timestamp.after.max.ms"
 
 SETTINGS_S = 2.0  # the timeout of a read of the settings, and the pause between reads
 
@@ -54,7 +55,8 @@ class EventLimits:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self._read_at = -SETTINGS_S
-        self._before = self._after = LARGEST_TIME
+        self._before = LARGEST_TIME
+        self._after = LARGEST_TIME
         self._any_time = False
         self._retention_ms: int | None = None
         self._has_warned = False
@@ -69,7 +71,8 @@ class EventLimits:
         self._warn_of_deletion(stamp)
 
     def _warn_of_deletion(self, stamp: int) -> None:
-        retention_ms, age_ms = self._retention_ms, unix_ms() - stamp
+        retention_ms = self._retention_ms
+        age_ms = unix_ms() - stamp
         if self._has_warned or retention_ms is None or age_ms <= retention_ms:
             return
         self._has_warned = True
@@ -78,16 +81,22 @@ class EventLimits:
         self._set_bounds()
 
     def _find_fault(self, stamp: int) -> str:
-        now, name = self._set_bounds(), f"Kafka topic {self._topic.name!r}"
+        now = self._set_bounds()
         if not 0 < stamp < LARGEST_TIME:
             return f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"
         if now - self._before <= stamp <= self.latest:
             return ""
-        is_ahead = stamp > now
-        limit = f"after.max.ms={self._after}" if is_ahead else f"before.max.ms={self._before}"
-        apart = f"{format_duration(abs(stamp - now))} {'ahead of' if is_ahead else 'behind'}"
-        at = f"event_time {format_time(stamp)} is {apart} this clock"
-        return f"{at}, and {name} has message.timestamp.{limit}"
+        gap = format_duration(abs(stamp - now))
+        if stamp > now:
+            distance = f"{gap} ahead of this clock"
+            limit = f"after.max.ms={self._after}"
+        else:
+            distance = f"{gap} behind this clock"
+            limit = f"before.max.ms={self._before}"
+        return (
+            f"event_time {format_time(stamp)} is {distance}, and Kafka topic {self._topic.name!r} "
+            f"has message.timestamp.{limit}"
+        )
 
     def _set_bounds(self) -> int:
         """Set the range that needs no check, and return the clock.
@@ -111,14 +120,21 @@ class EventLimits:
                 "the timestamp limits of Kafka topic %r are not known: %s", self._topic.name, error
             )
         else:
-            any_time = values.get("message.timestamp.type") == "LogAppendTime"
-            if any_time and not self._any_time:
-                log.warning(APPEND_TIME_WARNING, self._topic.name)
-            self._any_time = any_time
-            self._retention_ms = find_retention_ms(values)
-            between = values.get("message.timestamp.difference.max.ms", LARGEST_TIME)
-            self._before, self._after = (
-                LARGEST_TIME if any_time else int(values.get(name, between)) for name in TIME_LIMITS
-            )
+            self._apply(values)
         self._read_at = clocks.monotonic()
         self._set_bounds()
+
+    def _apply(self, settings: Mapping[str, str]) -> None:
+        any_time = settings.get("message.timestamp.type") == "LogAppendTime"
+        if any_time and not self._any_time:
+            log.warning(APPEND_TIME_WARNING, self._topic.name)
+        self._any_time = any_time
+        self._retention_ms = find_retention_ms(settings)
+        if any_time:
+            self._before = LARGEST_TIME
+            self._after = LARGEST_TIME
+        else:
+            # Kafka before 3.6 has one limit for both
+            difference = settings.get("message.timestamp.difference.max.ms", LARGEST_TIME)
+            self._before = int(settings.get(BEFORE_LIMIT, difference))
+            self._after = int(settings.get(AFTER_LIMIT, difference))

@@ -86,7 +86,7 @@ class KafkaNotedProducer(Closing):
         on_failure: OnFailure = "raise",
         auto: ClockNotes | None = None,
         wait: float | None = channels.BEGIN_S,
-        **of_client: Unpack[ClientOptions],
+        **client_options: Unpack[ClientOptions],
     ) -> None:
         """Join the stream.
 
@@ -110,9 +110,9 @@ class KafkaNotedProducer(Closing):
         """
         if isinstance(wait, bool):
             raise Rejected("wait is a number of seconds, 0 for at once, or None for ever")
-        if unknown := of_client.keys() - ClientOptions.__annotations__:
+        if unknown := client_options.keys() - ClientOptions.__annotations__:
             raise TypeError(f"a KafkaNotedProducer has no argument {', '.join(sorted(unknown))}")
-        idle_after_ms = of_client.pop("idle_after_ms", None)
+        idle_after_ms = client_options.pop("idle_after_ms", None)
         check_least("idle_after_ms", idle_after_ms, 1)
         if auto is not None and idle_after_ms is not None:
             raise Rejected("with auto, the producer is never idle: leave out auto or idle_after_ms")
@@ -122,19 +122,23 @@ class KafkaNotedProducer(Closing):
         self._on_delivery: OnDelivery | None
         self._on_delivery = config.pop("on_delivery", config.pop("dr_cb", None))
 
-        named = topic if stream is None else stream
-        client = partial(WriterClient, controller_url, named, writer, domains=domains, **of_client)
+        stream_name = topic if stream is None else stream
+        client = partial(
+            WriterClient, controller_url, stream_name, writer, domains=domains, **client_options
+        )
         self._channel = channel = Channel(
             config, topic, client, domains=domains, on_failure=on_failure
         )
         self.client = channel.client
         """The client that notes. It has the writer's state, the lower and the position."""
         # saves a lookup per event
-        self._tracker, self._limits = channel.tracker, channel.limits
+        self._tracker = channel.tracker
+        self._limits = channel.limits
         self._produces_in = channel.produces_in
-        self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
-        most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
-        self._waiting = WaitingCalls(most or sys.maxsize)
+        self._produced = channel.tracker.produced
+        self._produce = channel.kafka.produce
+        queue_limit = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
+        self._waiting = WaitingCalls(queue_limit or sys.maxsize)
         self._auto = auto
         self._since_poll = 0
         self._pid = os.getpid()
@@ -225,13 +229,14 @@ class KafkaNotedProducer(Closing):
         limits = self._limits
         if not limits.earliest <= stamp <= limits.latest:
             limits.check(stamp)
-        asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
+        user_callback = callback or on_delivery or self._on_delivery
+        is_now = event_time is None
         if not self._waiting.is_over:
-            event = value, key, partition, asked, copy(headers), stamp, event_times
+            event = (value, key, partition, user_callback, copy(headers), stamp, event_times)
             waits = not self._channel.is_reporting
             if self._waiting.keep(partial(self._send_deferred, *event, is_now=is_now), waits=waits):
                 return
-        self._send(value, key, partition, asked, headers, stamp, event_times, is_now=is_now)
+        self._send(value, key, partition, user_callback, headers, stamp, event_times, is_now=is_now)
 
     def poll(self, timeout: float = -1) -> int:
         """Serve delivery reports, and return their number.
@@ -240,14 +245,15 @@ class KafkaNotedProducer(Closing):
         are in flight. Polling is optional: a thread serves reports.
         """
         self._background.check()
-        until, before = compute_deadline(timeout), self._channel.served
+        until = compute_deadline(timeout)
+        served_before = self._channel.served
         while True:
             left_s = until - clocks.monotonic()
             self._channel.poll(max(0.0, min(REPORTS_S, left_s)))
-            served = self._channel.served - before
+            reports = self._channel.served - served_before
             is_over = left_s <= REPORTS_S or (timeout < 0 and not len(self))
-            if served or is_over or self._channel.is_reporting:
-                return served
+            if reports or is_over or self._channel.is_reporting:
+                return reports
 
     def __len__(self) -> int:
         return self._tracker.under_way + len(self._waiting)
@@ -425,20 +431,21 @@ class KafkaNotedProducer(Closing):
         value: Text,
         key: Text,
         partition: int,
-        asked: OnDelivery | None,
+        user_callback: OnDelivery | None,
         headers: Headers | None,
         stamp: int,
-        others: Mapping[str, Time] | None,
+        other_times: Mapping[str, Time] | None,
         *,
         is_now: bool,
     ) -> None:
-        call, placing = object(), self._tracker.placing
+        call = object()
+        placing = self._tracker.placing
         try:
             placing.add(call)
-            epoch, stamp = self._count(stamp, others, is_now=is_now)
+            epoch, stamp = self._count(stamp, other_times, is_now=is_now)
             deliver: OnDelivery = epoch.on_delivery
-            if asked is not None:
-                deliver = _call_both(deliver, asked)
+            if user_callback is not None:
+                deliver = _call_both(deliver, user_callback)
             self._place(epoch, value, key, partition, deliver, deliver, stamp, headers)
         finally:
             placing.discard(call)
@@ -466,35 +473,36 @@ class KafkaNotedProducer(Closing):
                 return
 
     def _count(
-        self, stamp: int, others: Mapping[str, Time] | None, *, is_now: bool
+        self, stamp: int, other_times: Mapping[str, Time] | None, *, is_now: bool
     ) -> tuple[DeliveryEpoch, int]:
         while True:
             try:
                 if is_now:
-                    return self._tracker.stamped(stamp, others)
-                return self._produced(stamp, others), stamp
+                    return self._tracker.stamped(stamp, other_times)
+                return self._produced(stamp, other_times), stamp
             except Resting:
                 self._channel.join_again()
 
     def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
         """Send a queued event; a refused one is reported as not delivered."""
-        value, key, partition, asked, headers, stamp, _ = event
+        value, key, partition, user_callback, headers, stamp, _ = event
         try:
             self._limits.check(stamp)
             self._send(*event, is_now=is_now)
         except Exception as error:  # noqa: BLE001 - the caller cannot get it any more
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
             self._produced().failed(error)
-            if asked is not None:
-                sent = {"key": _encode(key), "value": _encode(value), "headers": headers}
-                why = _build_kafka_error(error)
-                _report(asked, why, Message(self.topic, partition, error=why, **sent))
+            if user_callback is not None:
+                parts = {"key": _encode(key), "value": _encode(value), "headers": headers}
+                kafka_error = _build_kafka_error(error)
+                message = Message(self.topic, partition, error=kafka_error, **parts)
+                _report(user_callback, kafka_error, message)
 
 
 def _refuse_in_child() -> None:
-    for each in open_clients:
-        if isinstance(each, KafkaNotedProducer):
-            each.belong_elsewhere()
+    for client in open_clients:
+        if isinstance(client, KafkaNotedProducer):
+            client.belong_elsewhere()
 
 
 if hasattr(os, "register_at_fork"):
@@ -509,9 +517,9 @@ def _call_both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
     return deliver
 
 
-def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> None:
+def _report(callback: OnDelivery, error: KafkaError | None, message: Message) -> None:
     try:
-        asked(error, message)
+        callback(error, message)
     except Exception:  # noqa: BLE001 - otherwise raised in any polling thread
         log.exception("on_delivery failed")
 
@@ -520,9 +528,9 @@ def _build_kafka_error(error: Exception) -> KafkaError:
     if isinstance(error.__cause__, KafkaException):
         kafka_error: KafkaError = error.__cause__.args[0]
         return kafka_error
-    is_of_time = isinstance(error, Rejected)
-    code = KafkaError.INVALID_TIMESTAMP if is_of_time else KafkaError.INVALID_RECORD
-    return KafkaError(code, str(error))
+    if isinstance(error, Rejected):  # its time is outside the topic's limits
+        return KafkaError(KafkaError.INVALID_TIMESTAMP, str(error))
+    return KafkaError(KafkaError.INVALID_RECORD, str(error))
 
 
 def _encode(part: Text) -> bytes | None:

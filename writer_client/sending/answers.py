@@ -73,11 +73,11 @@ def read_answer(content: bytes, count: int) -> NotesReply:
     >>> read_answer(b'{"results": [{"status": "accepted", "lower": 7}]}', 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
     """
-    found: _Results = build_decoder(_Results).decode(content)
-    if len(found.results) != count:
-        raise ValueError(f"{len(found.results)} results for {count} notes")
-    results = tuple(_decode_result(each, found.domains) for each in found.results)
-    return NotesReply(results, declared=found.domains)
+    answer: _Results = build_decoder(_Results).decode(content)
+    if len(answer.results) != count:
+        raise ValueError(f"{len(answer.results)} results for {count} notes")
+    results = tuple(_decode_result(raw_result, answer.domains) for raw_result in answer.results)
+    return NotesReply(results, declared=answer.domains)
 
 
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
@@ -94,16 +94,19 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
 
 
 def find_current_session(answer: NotesReply) -> Session | None:
-    last = (each.last for each in answer.results if isinstance(each, Refused))
-    return next((each for each in last if isinstance(each, Session)), None)
+    """Return the session that has the writer's name now, if the notes are of an earlier one."""
+    for result in answer.results:
+        if isinstance(result, Refused) and isinstance(result.last, Session):
+            return result.last
+    return None
 
 
 def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused:
     result: _Result = build_decoder(_Result).decode(content)
     status: Any = result.status
     if status == "accepted":
-        accepted: Accepted = build_decoder(Accepted).decode(content)
-        return accepted
+        acceptance: Accepted = build_decoder(Accepted).decode(content)
+        return acceptance
     if status == "unknown_domain":
         return Refused(status, domains)
     if status == "another_log":
@@ -113,8 +116,9 @@ def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused
     last = build_decoder(_TYPES_OF_LAST[status]).decode(result.last)
     if isinstance(last, CurrentSession):
         last = Session(last.session, last.label, last.began_at)
-    is_beyond = status in {"too_far_ahead", "implausible_time"}
-    return Refused(status, last, build_decoder(Beyond).decode(content) if is_beyond else None)
+    if status in {"too_far_ahead", "implausible_time"}:
+        return Refused(status, last, build_decoder(Beyond).decode(content))
+    return Refused(status, last, None)
 
 
 _TYPES_OF_LAST: Mapping[str, Any] = {

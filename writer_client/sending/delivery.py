@@ -62,8 +62,8 @@ class EventTimes:
 
     def join(self, other: EventTimes) -> None:
         self.largest = max(self.largest, other.largest)
-        for each in other.late.take():
-            self.late.add(each)
+        for late_rows in other.late.take():
+            self.late.add(late_rows)
 
 
 class DeliveryEpoch:
@@ -76,12 +76,12 @@ class DeliveryEpoch:
     __slots__ = (
         "_tracker",
         "arrived",
+        "default_times",
         "ends",
         "failures",
         "is_unplaced",
         "notes",
         "on_delivery",
-        "own",
         "sent",
         "times",
     )
@@ -89,10 +89,12 @@ class DeliveryEpoch:
     def __init__(self, tracker: DeliveryTracker) -> None:
         self.on_delivery: Callable[[object | None, Any], None] = self._report
         self._tracker = tracker
-        self.sent = self.arrived = self.failures = 0
+        self.sent = 0
+        self.arrived = 0
+        self.failures = 0
         self.ends: dict[int, int] = {}
-        self.own = EventTimes()
-        self.times = {tracker.domain: self.own}
+        self.default_times = EventTimes()
+        self.times = {tracker.domain: self.default_times}
         self.notes: dict[str | None, int] = {}
         self.is_unplaced = False
 
@@ -100,7 +102,8 @@ class DeliveryEpoch:
         return self.times.setdefault(domain, EventTimes())
 
     def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
-        segment, offset = message.partition(), message.offset()
+        segment = message.partition()
+        offset = message.offset()
         if error is not None:
             self.failed(error)
         elif offset is not None and offset >= self.ends.get(segment, 0):
@@ -154,28 +157,31 @@ class DeliveryTracker:
     ) -> None:
         self.lock = threading.RLock()  # while held, no other thread produces or notes
         self._client = client
-        self._domains: tuple[str | None, ...] = (
-            (domain,) if domain is None or isinstance(domain, str) else tuple(domain)
-        )
+        self._domains: tuple[str | None, ...]
+        if domain is None or isinstance(domain, str):
+            self._domains = (domain,)
+        else:
+            self._domains = tuple(domain)
         self.domain = self._domains[0]
         self.knows_all = True  # whether event times below the position are known in all domains
         self._look_again = look_again
         self.raises = on_failure == "raise"
-        self._open = DeliveryEpoch(self)
-        self._epochs = deque([self._open])
+        self._open_epoch = DeliveryEpoch(self)
+        self._epochs = deque([self._open_epoch])
         self.phase = ProducerState.CLEAR
         self.rests = False
         self.placing: set[object] = set()  # calls that are producing an event
-        self._transaction = self._open  # the epoch of the last one
-        self._noted: dict[str | None, int] = {}
-        self._sent: dict[str | None, int] = {}
-        self.failed, self._reason = 0, ""
-        self._settled = DeliveryEpoch(self)
-        self._counted = 0
+        self._transaction = self._open_epoch  # the epoch of the last one
+        self._noted_times: dict[str | None, int] = {}
+        self._sent_times: dict[str | None, int] = {}
+        self.failed = 0
+        self._reason = ""
+        self._totals = DeliveryEpoch(self)  # of all delivered epochs
+        self._reported_rows = 0
         self._late_below = self._find_late_below(self.domain)
 
     def produced(
-        self, event_time: int | None = None, others: Mapping[str, Time] | None = None
+        self, event_time: int | None = None, other_times: Mapping[str, Time] | None = None
     ) -> DeliveryEpoch:
         """Count an event that is about to be produced, and return its epoch.
 
@@ -184,18 +190,18 @@ class DeliveryTracker:
         with self.lock:
             if self.rests:
                 raise Resting(f"writer {self._client.writer!r} is idle or finished: join first")
-            if others:
-                self.check_times(others)
-            epoch = self._open
+            if other_times:
+                self.check_times(other_times)
+            epoch = self._open_epoch
             epoch.sent += 1
             if event_time is not None:
-                own = epoch.own
-                if event_time > own.largest:  # noqa: PLR1730 - `max` would take twice as long
-                    own.largest = event_time
+                default_times = epoch.default_times
+                if event_time > default_times.largest:  # noqa: PLR1730 - `max` would take twice as long
+                    default_times.largest = event_time
                 if event_time < self._late_below:
-                    own.late.add(LateRows(1, event_time, event_time))
-            if others:
-                for domain, time in others.items():
+                    default_times.late.add(LateRows(1, event_time, event_time))
+            if other_times:
+                for domain, time in other_times.items():
                     epoch.times_of(domain).add(time, self._find_late_below(domain))
         return epoch
 
@@ -208,14 +214,16 @@ class DeliveryTracker:
     def _resolve_domain(self, domain: str | None) -> str | None:
         if domain is None or domain in self._domains:
             return domain or self.domain
-        known = ", ".join(map(repr, self._domains)) if self.domain else "one without a name"
+        names = "one without a name"
+        if self.domain:
+            names = ", ".join(repr(name) for name in self._domains)
         raise Rejected(
-            f"writer {self._client.writer!r} has no domain {domain!r}: it is created for {known}; "
+            f"writer {self._client.writer!r} has no domain {domain!r}: it is created for {names}; "
             "name all in domain="
         )
 
     def stamped(
-        self, now: int, others: Mapping[str, Time] | None = None
+        self, now: int, other_times: Mapping[str, Time] | None = None
     ) -> tuple[DeliveryEpoch, int]:
         """Count an event that happens `now`, and return its epoch and its time.
 
@@ -224,38 +232,39 @@ class DeliveryTracker:
         with self.lock:
             last = self.last_time()
             stamp = now if last is None else max(now, last)
-            return self.produced(stamp, others), stamp
+            return self.produced(stamp, other_times), stamp
 
     def refused(self, epoch: DeliveryEpoch) -> None:
         """Remove an event that the producer did not accept."""
         with self.lock:
             epoch.sent -= 1
 
-    def resolve(self, queued: Callable[[], int]) -> None:
+    def resolve(self, count_queued: Callable[[], int]) -> None:
         """Resolve events whose report a signal handler's exception prevented.
 
-        The producer must have none `queued`, and no other thread may report deliveries meanwhile.
+        The producer must have none queued, as `count_queued` says, and no other thread may report
+        deliveries meanwhile.
         """
         with self.lock:
-            if self.placing or not self.under_way or queued():  # keep this order
+            if self.placing or not self.under_way or count_queued():  # keep this order
                 return
             for epoch in self._epochs:
-                lost = epoch.sent - epoch.arrived - epoch.failures
-                epoch.sent -= lost
-                epoch.is_unplaced = epoch.is_unplaced or lost > 0
+                lost_count = epoch.sent - epoch.arrived - epoch.failures
+                epoch.sent -= lost_count
+                epoch.is_unplaced = epoch.is_unplaced or lost_count > 0
 
     @property
     def under_way(self) -> int:
         """The number of events without an outcome."""
         with self.lock:
-            return sum(each.sent - each.arrived - each.failures for each in self._epochs)
+            return sum(epoch.sent - epoch.arrived - epoch.failures for epoch in self._epochs)
 
     def last_time(self, domain: str | None = None) -> int | None:
         """Return the last noted time of a domain, even by an earlier process."""
         domain = self._resolve_domain(domain)
         with self.lock:
-            known = self._client.known_time(domain)
-            times = (self._open.notes.get(domain), self._find_last_noted(domain), known)
+            known_time = self._client.known_time(domain)
+            times = (self._open_epoch.notes.get(domain), self._find_last_noted(domain), known_time)
         return max((time for time in times if time is not None), default=None)
 
     @property
@@ -270,17 +279,18 @@ class DeliveryTracker:
         Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
         `Rejected` for an unknown domain.
         """
-        time, domain = unix_ms_of(time), self._resolve_domain(domain)
+        time = unix_ms_of(time)
+        domain = self._resolve_domain(domain)
         check_int64("time", time)
         with self.lock:
             last = self.last_time(domain)
             if last is not None and time < last:
                 raise InvalidNote(self._client.writer, "invalid_time", last)
             if self.phase in IN_TRANSACTION:
-                self._open.notes[domain] = time
+                self._open_epoch.notes[domain] = time
                 return
-            self._noted[domain] = time
-            if self._open.sent or len(self._epochs) == 1:
+            self._noted_times[domain] = time
+            if self._open_epoch.sent or len(self._epochs) == 1:
                 self._close({domain: time})
             else:
                 self._epochs[-2].notes[domain] = time
@@ -298,12 +308,14 @@ class DeliveryTracker:
             self._late_below = self._find_late_below(self.domain)
 
     def _find_last_noted(self, domain: str | None) -> int | None:
-        noted = self._noted.get(domain)
-        return self._client.noted_time(domain) if noted == self._sent.get(domain) else noted
+        time = self._noted_times.get(domain)
+        if time == self._sent_times.get(domain):  # the client may have taken it back
+            return self._client.noted_time(domain)
+        return time
 
     def _find_late_below(self, domain: str | None) -> int:
-        noted = None if self.failed else self._find_last_noted(domain)
-        times = (noted, self._client.late_below(domain))
+        last_time = None if self.failed else self._find_last_noted(domain)
+        times = (last_time, self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NO_EVENT_TIME)
 
     def report(self) -> None:
@@ -312,7 +324,7 @@ class DeliveryTracker:
             if self.phase in BETWEEN_TRANSACTIONS:
                 self._close({})
                 self.settle()
-                self._report(self._settled.sent)
+                self._report(self._totals.sent)
 
     def leave(self) -> None:
         """Report all events, before the writer becomes idle or finished.
@@ -350,32 +362,33 @@ class DeliveryTracker:
             self.phase, action = advance(self.phase, event)
             if action == "cut":
                 self._close({})
-                self._transaction = self._open
+                self._transaction = self._open_epoch
             elif action == "send":
-                self._noted |= self._open.notes
-                self._close(self._open.notes)
+                self._noted_times |= self._open_epoch.notes
+                self._close(self._open_epoch.notes)
             elif action == "keep":
-                self._open.notes = {}
-                self._open = DeliveryEpoch(self)
-                self._epochs.append(self._open)
+                self._open_epoch.notes = {}
+                self._open_epoch = DeliveryEpoch(self)
+                self._epochs.append(self._open_epoch)
             elif action == "drop":
                 self._drop_transaction()
             self.settle()
 
     def _drop_transaction(self) -> None:
-        at = self._epochs.index(self._transaction)
+        index = self._epochs.index(self._transaction)
         self.failed -= self._transaction.failures
-        self._epochs[at] = DeliveryEpoch(self)
-        self._open = self._epochs[-1]
-        for epoch in list(self._epochs)[at:]:
+        self._epochs[index] = DeliveryEpoch(self)
+        self._open_epoch = self._epochs[-1]
+        for epoch in list(self._epochs)[index:]:
             epoch.notes = {}
-        self._noted = self._find_last_held()
+        self._noted_times = self._find_last_held()
 
     def fail(self, epoch: DeliveryEpoch, error: object) -> None:
         """Count a failed event."""
         with self.lock:
             if epoch in self._epochs:  # otherwise its transaction was aborted
-                self._reason = self._reason if self.failed else str(error)
+                if not self.failed:
+                    self._reason = str(error)
                 epoch.failures += 1
                 self.failed += 1
                 self._late_below = self._find_late_below(self.domain)
@@ -394,9 +407,13 @@ class DeliveryTracker:
         with self.lock:
             if not self.failed:
                 return None
-            about = self._client.writer, self.failed, self._reason
-            aborts = self.phase in IN_TRANSACTION
-            return DeliveryFailed(*about, is_aborted=aborts, drops_notes=self.raises)
+            return DeliveryFailed(
+                self._client.writer,
+                self.failed,
+                self._reason,
+                is_aborted=self.phase in IN_TRANSACTION,
+                drops_notes=self.raises,
+            )
 
     def check(self) -> None:
         """Raise the `failure`, if there is one."""
@@ -410,54 +427,56 @@ class DeliveryTracker:
             held_epochs = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}
             for epoch in held_epochs:
-                notes |= {} if self.raises else epoch.notes
+                if not self.raises:
+                    notes |= epoch.notes
                 epoch.sent -= epoch.failures
-                epoch.failures, epoch.notes = 0, {}
+                epoch.failures = 0
+                epoch.notes = {}
             self.failed = 0
             if notes and self.phase in IN_TRANSACTION:
-                self._open.notes = notes
+                self._open_epoch.notes = notes
             elif notes:
                 self._close(notes)
             elif self.raises:
-                self._noted = self._find_last_held()
+                self._noted_times = self._find_last_held()
             self.step("forgiven")
 
     def _find_last_held(self) -> dict[str | None, int]:
-        times = dict(self._sent)
+        times = dict(self._sent_times)
         for epoch in self._epochs:
             times |= epoch.notes
         return times
 
     def _close(self, notes: dict[str | None, int]) -> None:
-        self._open.notes = notes
-        if self._open.sent or notes:
-            self._open = DeliveryEpoch(self)
-            self._epochs.append(self._open)
+        self._open_epoch.notes = notes
+        if self._open_epoch.sent or notes:
+            self._open_epoch = DeliveryEpoch(self)
+            self._epochs.append(self._open_epoch)
 
     def _settle(self, epoch: DeliveryEpoch) -> None:
-        settled = self._settled
+        totals = self._totals
         if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()
-        join_into(settled.ends, epoch.ends)
-        settled.sent += epoch.sent
+        join_into(totals.ends, epoch.ends)
+        totals.sent += epoch.sent
         for domain, times in epoch.times.items():
-            settled.times_of(domain).join(times)
+            totals.times_of(domain).join(times)
         if epoch.notes:
-            self._report(settled.sent)
+            self._report(totals.sent)
         for domain, time in epoch.notes.items():
             self._client.note_time(time, EMPTY_POSITION, domain=domain)
-            self._sent[domain] = time
+            self._sent_times[domain] = time
 
     def _has_gone_back(self, ends: dict[int, int]) -> bool:
-        return bool(
-            find_behind(ends, self._client.position) or find_behind(ends, self._settled.ends)
-        )
+        behind_client = find_behind(ends, self._client.position)
+        behind_earlier_epochs = find_behind(ends, self._totals.ends)
+        return bool(behind_client or behind_earlier_epochs)
 
     @property
     def rows(self) -> int:
         """The number of events produced so far."""
         with self.lock:
-            return self._settled.sent + sum(each.sent for each in self._epochs)
+            return self._totals.sent + sum(epoch.sent for epoch in self._epochs)
 
     def count_rows(self) -> None:
         """Report the number of events to the client, for `Fenced`."""
@@ -465,23 +484,27 @@ class DeliveryTracker:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        settled, largest = self._settled, {}
-        for domain, times in settled.times.items():
+        totals = self._totals
+        largest = {}
+        for domain, times in totals.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):
                 largest[domain] = min(times.largest, LARGEST_TIME)
             times.largest = NO_EVENT_TIME
-        own = largest.pop(self.domain, None)
+        default_time = largest.pop(self.domain, None)
         for domain, time in largest.items():  # before the position, whose times they bound
             self._client.wrote(time, domain=domain, rows=0)
-        if settled.ends or own is not None:
-            self._client.wrote(own, domain=self.domain, position=settled.ends, rows=0)
-            settled.ends = {}
+        if totals.ends or default_time is not None:
+            self._client.wrote(default_time, domain=self.domain, position=totals.ends, rows=0)
+            totals.ends = {}
         self._report_rows(rows)
 
     def _report_rows(self, rows: int) -> None:
-        new, self._counted = max(0, rows - self._counted), max(self._counted, rows)
-        if new:
-            self._client.wrote(rows=new)
-        for domain, times in self._settled.times.items():
-            for each in times.late.take():
-                self._client.wrote_late(each.rows, each.min_time, each.max_time, domain=domain)
+        new_rows = max(0, rows - self._reported_rows)
+        self._reported_rows = max(self._reported_rows, rows)
+        if new_rows:
+            self._client.wrote(rows=new_rows)
+        for domain, times in self._totals.times.items():
+            for late_rows in times.late.take():
+                self._client.wrote_late(
+                    late_rows.rows, late_rows.min_time, late_rows.max_time, domain=domain
+                )

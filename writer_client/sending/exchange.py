@@ -89,7 +89,7 @@ class Exchange:
         except Rejected as refusal:
             if self._contact_refusal is not None or not names_contact(refusal, notes):
                 raise
-            answer = yield from self._ask_once([replace(each, contact=None) for each in notes])
+            answer = yield from self._ask_once(_drop_contacts(notes))
             self._contact_refusal = str(refusal)
         if self._contact_refusal is None:
             return answer
@@ -98,23 +98,27 @@ class Exchange:
     def _ask_once(self, notes: Sequence[Note]) -> Generator[AddressedQuestion, Reply, NotesReply]:
         def build_question() -> Question[Any]:
             number = self._numbers.take()
-            sent = [replace(each, sequence=number) for each in notes]
+            numbered_notes = [replace(note, sequence=number) for note in notes]
             if self._contact_refusal is not None:
-                sent = [replace(each, contact=None) for each in sent]
-            body = {"notes": [note_to_wire(each) for each in sent]}
+                numbered_notes = _drop_contacts(numbered_notes)
+            body = {"notes": [note_to_wire(note) for note in numbered_notes]}
             return Question("POST", stream_path(self._stream, "notes"), body=body)
 
-        return ask_in_turn(
-            self._controllers,
-            build_question,
-            lambda reply: decode_reply(reply, len(notes), self._stream),
-        )
+        def decode(reply: Reply) -> NotesReply:
+            return decode_reply(reply, len(notes), self._stream)
+
+        return ask_in_turn(self._controllers, build_question, decode)
 
     def _is_overtaken(self, answer: NotesReply) -> bool:
         """Return whether a newer request was accepted, and continue above its number."""
-        refused = [each for each in answer.results if isinstance(each, Refused)]
-        last = [each.last for each in refused if each.status == "superseded"]
-        for number in last:
-            if isinstance(number, int):
-                self._numbers.skip_to(number)
-        return bool(last)
+        is_overtaken = False
+        for result in answer.results:
+            if isinstance(result, Refused) and result.status == "superseded":
+                is_overtaken = True
+                if isinstance(result.last, int):
+                    self._numbers.skip_to(result.last)
+        return is_overtaken
+
+
+def _drop_contacts(notes: Sequence[Note]) -> list[Note]:
+    return [replace(note, contact=None) for note in notes]

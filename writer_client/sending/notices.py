@@ -108,15 +108,18 @@ class Notices:
         self._is_behind = ms > 0
 
     def warn_of_held_back(self, event: HeldBack) -> None:
-        beyond = Beyond("max_time", event.time).sentence(event.bound)
-        written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
+        place = ""
+        if event.written:
+            ends = [f"{segment}:{offset}" for segment, offset in sorted(event.written.items())]
+            place += f" below the offset {', '.join(ends)}"
+        if event.domain is not None:
+            place += f" of {event.domain}"
         self._warn(
-            "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
+            "%s: an event was written with the time %s%s: %s; until the writer notes a later "
             "time it leaves max_time out, and the upper of marks is not a bound",
             format_time(event.time),
-            written and f" below the offset {written}",
-            "" if event.domain is None else f" of {event.domain}",
-            beyond,
+            place,
+            Beyond("max_time", event.time).sentence(event.bound),
         )
 
     def report_exclusion(self, exclusion: Exclusion | None) -> None:
@@ -142,15 +145,18 @@ class Notices:
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
-            far, time = self._lateness
+            lateness_ms, time = self._lateness
             self._lateness = (0, 0)
-            by = f", by up to {format_gap(time, time + far)} ({format_time(time)})" if far else ""
-            self._warn(
-                "%s: %s %s late%s: %s written after %s time had been noted. Check the clock, the "
-                "zone, and whether the input was sent twice",
-                pluralize(total, "row"),
-                *(("is", by, "it was", "its") if total == 1 else ("are", by, "they were", "their")),
-            )
+            extent = ""
+            if lateness_ms:
+                extent = f", by up to {format_gap(time, time + lateness_ms)} ({format_time(time)})"
+            if total == 1:
+                fact = f"1 row is late{extent}: it was written after its time had been noted"
+            else:
+                rows = pluralize(total, "row")
+                fact = f"{rows} are late{extent}: they were written after their time had been noted"
+            remedy = "Check the clock, the zone, and whether the input was sent twice"
+            self._warn("%s: %s. %s", fact, remedy)
 
     def report_unsent(
         self, calls: int, last: int | None, error: BaseException | None, late: int

@@ -90,7 +90,10 @@ class Outbox:
         self._waiting = PendingNotes()
         self._in_flight: Batch = ()
         self.last_ticket = 0
-        self._was_live = self._is_known = self._must_join = self._is_awaited = False
+        self._was_live = False
+        self._is_known = False
+        self._must_join = False
+        self._is_awaited = False
         self.held_back: list[HeldBack] = []
         self._refused: dict[object, Rejected] = {}
         self._look_ups: list[LookUp] = []
@@ -109,18 +112,20 @@ class Outbox:
         domain: str | None = None,
         max_time: int | None = None,
     ) -> None:
-        vouched = self.vouched
-        vouched.check_time(time, domain)
+        vouched_times = self.vouched
+        vouched_times.check_time(time, domain)
         if max_time is not None:
             check_int64("max_time", max_time)
-        known = vouched.position
-        vouched.move(position)
+        earlier_position = vouched_times.position
+        vouched_times.move(position)
         if max_time is not None:
-            vouched.declare(domain, max_time, find_gained(position, known))
-        vouched.note(time, domain)
-        self.state, self._was_live = "live", True
-        self.last_ticket = ticket = self.last_ticket + 1
-        note = Note(self.writer, time, vouched.position, domain)
+            vouched_times.declare(domain, max_time, find_gained(position, earlier_position))
+        vouched_times.note(time, domain)
+        self.state = "live"
+        self._was_live = True
+        ticket = self.last_ticket + 1
+        self.last_ticket = ticket
+        note = Note(self.writer, time, vouched_times.position, domain)
         self._waiting.note(note, ticket, self.written)
 
     def begin(self, look_up: LookUp) -> None:
@@ -134,18 +139,20 @@ class Outbox:
         self.change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
-        new = tuple(facts[:MOST_LOG_FACTS])
-        is_new, self._extras.because = new != self._extras.because, new
+        log_facts = tuple(facts[:MOST_LOG_FACTS])
+        is_new = log_facts != self._extras.because
+        self._extras.because = log_facts
         if is_new and self.state == "live":
             self.change_state("live", {})
 
     def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
-        vouched, known = self.vouched, self.vouched.position
-        vouched.learn(convert_position(position))
+        vouched_times = self.vouched
+        earlier_position = vouched_times.position
+        vouched_times.learn(convert_position(position))
         if event_time is not None:
-            vouched.declare(domain, event_time, find_gained(position, known))
+            vouched_times.declare(domain, event_time, find_gained(position, earlier_position))
         if self.state != "live":
             self.change_state("live", {})
 
@@ -160,15 +167,18 @@ class Outbox:
     def take(self) -> Batch:
         if self._look_ups:
             return self._take_join()
-        each = len(self.vouched.position) + OFFSETS_PER_DOMAIN * self.vouched.domains
-        room = OFFSETS_PER_REQUEST // (each + 1)
+        offsets_per_note = len(self.vouched.position) + OFFSETS_PER_DOMAIN * self.vouched.domains
+        room = OFFSETS_PER_REQUEST // (offsets_per_note + 1)
         room = max(2, min(room, MAX_NOTES_PER_REQUEST))
         batch, change = self._waiting.take(room)
         if change is not None:
             batch += self._split_change(change, room - len(batch), follows=bool(batch))
-        attach, declared = self._extras.attach, self.vouched.add_max_times
-        self._in_flight = tuple(replace(each, note=attach(declared(each.note))) for each in batch)
+        self._in_flight = tuple(self._complete(pending) for pending in batch)
         return self._in_flight
+
+    def _complete(self, pending: PendingNote) -> PendingNote:
+        note = self.vouched.add_max_times(pending.note)
+        return replace(pending, note=self._extras.attach(note))
 
     def put_back(self, batch: Batch) -> None:
         """Put back a batch with an unknown outcome.
@@ -183,10 +193,15 @@ class Outbox:
                 self._waiting.put_back(replace(pending, note=note))
 
     def set_log(self, log: str | None, *, observes: bool) -> None:
-        self._extras.log, self._extras.observes = log, observes
+        self._extras.log = log
+        self._extras.observes = observes
 
     def record_answer(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
-        refused: list[Rejected] = []
+        """Apply an answer, and return the refusals to report.
+
+        If another process has the writer's name, the results say nothing. This process then either
+        takes the name over again, or drops all notes for good.
+        """
         self._in_flight = ()
         session = find_current_session(answer)
         if session is not None and self._extras.takes_over_again(session):
@@ -196,27 +211,38 @@ class Outbox:
             return []
         self._current_session = session
         if session is not None:
-            self._waiting, self._look_ups, self.beginning = PendingNotes(), [], ()
+            self._waiting = PendingNotes()
+            self._look_ups = []
+            self.beginning = ()
             return []
-        self.vouched.declared_domains = answer.declared or self.vouched.declared_domains
+        if answer.declared:
+            self.vouched.declared_domains = answer.declared
         begins = self._end_beginning()
-        reached = batch[-1].note.position if batch else {}
-        accepted = [result for result in answer.results if isinstance(result, Accepted)]
-        if accepted:
-            self.excluded = next((each.exclusion for each in accepted if each.exclusion), None)
-        joined = any(p.is_change and p.note.state == "live" for p in batch)
-        answered = [*zip(batch, answer.results, strict=True)]
-        for pending, result in answered:
+        refusals = self._record_results(batch, answer)
+        if begins:
+            self._continue_from(answer.found)
+        return refusals
+
+    def _record_results(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
+        last_position = batch[-1].note.position if batch else {}
+        acceptances = [result for result in answer.results if isinstance(result, Accepted)]
+        if acceptances:
+            exclusions = [acceptance.exclusion for acceptance in acceptances]
+            self.excluded = next((exclusion for exclusion in exclusions if exclusion), None)
+        has_join = any(pending.is_change and pending.note.state == "live" for pending in batch)
+        refusals: list[Rejected] = []
+        notes_ahead: list[PendingNote] = []
+        for pending, result in zip(batch, answer.results, strict=True):
             if isinstance(result, Accepted):
                 self._record_accepted(pending.note, result)
                 self._rows_covered = max(self._rows_covered, pending.written)
-            else:
-                note = self._extras.detach(pending.note)
-                refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
-        self._rejoin([p for p, r in answered if is_too_far_ahead(r) and not p.is_change])
-        if begins:
-            self._continue_from(answer.found)
-        return refused
+                continue
+            refused_note = replace(pending, note=self._extras.detach(pending.note))
+            refusals += self._refuse(refused_note, result, last_position, has_join=has_join)
+            if is_too_far_ahead(result) and not pending.is_change:
+                notes_ahead.append(pending)
+        self._rejoin(notes_ahead)
+        return refusals
 
     def drop_batch(self, error: Rejected) -> None:
         self._in_flight = ()
@@ -234,7 +260,8 @@ class Outbox:
         return self._in_flight
 
     def _end_beginning(self) -> bool:
-        begins, self.beginning = bool(self.beginning), ()
+        begins = bool(self.beginning)
+        self.beginning = ()
         return begins
 
     def _continue_from(self, ends: tuple[FoundPosition, ...]) -> None:
@@ -242,9 +269,9 @@ class Outbox:
             self._waiting = PendingNotes()
         self._did_look_up = [*dict.fromkeys([*self._did_look_up, *self._look_ups[: len(ends)]])]
         del self._look_ups[: len(ends)]
-        for each in ends:
-            self.vouched.learn(each.position)
-            for domain, time in each.max_times.items():
+        for found_position in ends:
+            self.vouched.learn(found_position.position)
+            for domain, time in found_position.max_times.items():
                 with suppress(InvalidNote):
                     self.vouched.declare(domain, time)
         self._waiting.move(self.vouched.position)
@@ -262,11 +289,9 @@ class Outbox:
     @property
     def durable_through(self) -> int:
         """The last ticket before the oldest unanswered call."""
-        waiting = [
-            *self._waiting.first_tickets,
-            *(pending.first_ticket for pending in self._in_flight),
-        ]
-        return min(waiting, default=self.last_ticket + 1) - 1
+        tickets = self._waiting.first_tickets
+        tickets += [pending.first_ticket for pending in self._in_flight]
+        return min(tickets, default=self.last_ticket + 1) - 1
 
     @property
     def late_rows(self) -> int:
@@ -276,31 +301,45 @@ class Outbox:
         return self._lowers.get(domain)
 
     def pop_refused(self) -> Rejected | None:
-        return self._refused.pop(next(iter(self._refused))) if self._refused else None
+        if not self._refused:
+            return None
+        oldest_key = next(iter(self._refused))
+        return self._refused.pop(oldest_key)
 
     def change_state(self, state: State, position: Mapping[int, int]) -> None:
-        vouched = self.vouched
-        vouched.move(position)
+        vouched_times = self.vouched
+        vouched_times.move(position)
         self.state = state
         self._was_live = self._was_live or state == "live"
-        self.last_ticket = ticket = self.last_ticket + 1
-        note = Note(self.writer, None, vouched.position, None, None, state)
+        ticket = self.last_ticket + 1
+        self.last_ticket = ticket
+        note = Note(self.writer, None, vouched_times.position, None, None, state)
         self._waiting.change(note, ticket, self.written)
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
-        domains = self._extras.late_domains
-        live = change.note.state == "live"
-        joins = self._was_live and not live and (self._must_join or not (self._is_known or follows))
-        first = [replace(change, note=replace(change.note, state="live"))] if joins else []
-        named = domains[: room - len(first)] or [self.vouched.last_domain]
-        notes = [replace(change.note, domain=each) for each in named]
-        return first + [replace(change, note=note) for note in notes]
+        """Return the notes of a change of state: one for each domain with late rows, at least one.
+
+        An unknown writer joins first, unless the change `follows` other notes, which join it.
+        """
+        is_live = change.note.state == "live"
+        is_member = self._is_known or follows
+        notes: list[Note] = []
+        if self._was_live and not is_live and (self._must_join or not is_member):
+            notes.append(replace(change.note, state="live"))
+        domains = self._extras.late_domains[: room - len(notes)]
+        for domain in domains or [self.vouched.last_domain]:
+            notes.append(replace(change.note, domain=domain))
+        return [replace(change, note=note) for note in notes]
 
     def _record_accepted(self, note: Note, result: Accepted) -> None:
-        self._extras.takes_over, self._is_awaited = False, note.state == "live"
-        self._extras.took_over = result.took_over or self._extras.took_over
-        if note.state == "live":
-            self._is_known, self._must_join = True, False
+        is_live = note.state == "live"
+        self._is_awaited = is_live
+        self._extras.takes_over = False
+        if result.took_over:
+            self._extras.took_over = result.took_over
+        if is_live:
+            self._is_known = True
+            self._must_join = False
             if note.time is None:
                 self.vouched.known_times = result.times or {}
                 self.vouched.known_timeout_ms = result.timeout_ms
@@ -309,32 +348,68 @@ class Outbox:
         self._lowers[note.domain] = result.lower
 
     def _refuse(
-        self, pending: PendingNote, result: Refused, reached: Mapping[int, int], *, joined: bool
+        self,
+        pending: PendingNote,
+        result: Refused,
+        last_position: Mapping[int, int],
+        *,
+        has_join: bool,
     ) -> list[Rejected]:
-        note, status, last = pending.note, result.status, result.last
-        may_join = self._was_live and not joined
-        again = pending.is_change and can_be_resent(note, result, may_join=may_join)
-        if status == "too_far_ahead" and isinstance(last, int):
-            self.held_back += self.vouched.take_back(note.domain, last)
-            if (note.time is None or note.time <= last) and _has_max_times(note):
-                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
+        """Apply the refusal of a note, and return it unless the note is only sent again.
+
+        `has_join` says whether the batch joined. The order of the steps matters:
+
+        1. Refused event times are no longer declared, so a note that is sent again omits them.
+        2. If nothing else was refused, the note is valid, and is sent again whatever it notes.
+        3. Otherwise only a change of state is sent again, in another form or after a join. A
+           refused time is the caller's to note again.
+        """
+        note = pending.note
+        unknown_domains = self._withdraw_event_times(note, result)
+        if self._refuses_only_event_times(note, result):
+            self._waiting.put_back(replace(pending, note=replace(note, position=last_position)))
+            if not unknown_domains:
                 return []
-        elif status == "unknown_domain" and isinstance(last, tuple) and last:
-            unknown = self.vouched.keep(last)
-            only_declared = any(name not in last for name in note.max_times or ())
-            if only_declared and self.vouched.is_named(note.domain, last):
-                self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
-                return self._collect_refusals(pending, result) if unknown else []
+            return self._collect_refusals(pending, result)
+        self._learn_from(note, result)
+        may_join = self._was_live and not has_join
+        if not pending.is_change or not can_be_resent(note, result, may_join=may_join):
+            return self._collect_refusals(pending, result)
+        self._waiting.put_back(pending)
+        if _has_max_times(note):  # the caller learns what the note declared in vain
+            return self._collect_refusals(pending, result)
+        return []
+
+    def _withdraw_event_times(self, note: Note, result: Refused) -> list[str]:
+        """Stop declaring refused event times, and return the domains that are unknown."""
+        last = result.last
+        if result.status == "too_far_ahead" and isinstance(last, int):
+            self.held_back += self.vouched.take_back(note.domain, last)
+        if result.status == "unknown_domain" and isinstance(last, tuple) and last:
+            return self.vouched.keep(last)
+        return []
+
+    def _refuses_only_event_times(self, note: Note, result: Refused) -> bool:
+        """Return whether the note would be accepted without the event times that it declares."""
+        last = result.last
+        if result.status == "too_far_ahead" and isinstance(last, int):
+            is_time_allowed = note.time is None or note.time <= last
+            return is_time_allowed and _has_max_times(note)
+        if result.status == "unknown_domain" and isinstance(last, tuple) and last:
+            declares_unknown = any(domain not in last for domain in note.max_times or ())
+            return declares_unknown and self.vouched.is_named(note.domain, last)
+        return False
+
+    def _learn_from(self, note: Note, result: Refused) -> None:
+        last = result.last
+        if result.status == "unknown_domain" and isinstance(last, tuple) and last:
             self.vouched.forget(note.domain, instead=last[0])
-        elif status == "invalid_time" and isinstance(last, int):
+        elif result.status == "invalid_time" and isinstance(last, int):
             self.vouched.learn_time(note.domain, last)
-        elif status == "unknown_writer":
-            self._is_known, self._must_join, self._is_awaited = False, self._was_live, False
-        if again:
-            self._waiting.put_back(pending)
-        if again and not _has_max_times(note):
-            return []
-        return self._collect_refusals(pending, result)
+        elif result.status == "unknown_writer":
+            self._is_known = False
+            self._must_join = self._was_live
+            self._is_awaited = False
 
     def _collect_refusals(self, pending: PendingNote, result: Refused) -> list[Rejected]:
         note = pending.note
@@ -342,14 +417,14 @@ class Outbox:
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 
-    def _rejoin(self, refused: Sequence[PendingNote]) -> None:
+    def _rejoin(self, pending_notes: Sequence[PendingNote]) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
         A known writer does not: with a wrong clock it would hold back the watermark forever.
         """
-        if refused and self.state == "live" and not (self or self._is_awaited):
+        if pending_notes and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.vouched.position, None, None, "live")
-            first_ticket = min(pending.first_ticket for pending in refused)
+            first_ticket = min(pending.first_ticket for pending in pending_notes)
             self._waiting.put_back(PendingNote(note, first_ticket, self.last_ticket))
 
 

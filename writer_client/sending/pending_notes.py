@@ -45,25 +45,29 @@ class PendingNotes:
 
     @property
     def first_tickets(self) -> list[int]:
-        waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
-        return [pending.first_ticket for pending in waiting]
+        tickets = [pending.first_ticket for pending in self._timed.values()]
+        if self._change is not None:
+            tickets.append(self._change.first_ticket)
+        return tickets
 
-    def note(self, note: Note, ticket: int, written: int) -> None:
-        replaced = (self._timed.get(note.domain), self._change)
-        first_ticket = min(
-            (each.first_ticket for each in replaced if each is not None), default=ticket
-        )
-        self._timed[note.domain] = PendingNote(note, first_ticket, ticket, written)
+    def note(self, note: Note, ticket: int, row_count: int) -> None:
+        first_ticket = ticket
+        for earlier_note in (self._timed.get(note.domain), self._change):
+            if earlier_note is not None:
+                first_ticket = min(first_ticket, earlier_note.first_ticket)
+        self._timed[note.domain] = PendingNote(note, first_ticket, ticket, row_count)
 
-    def change(self, note: Note, ticket: int, written: int) -> None:
+    def change(self, note: Note, ticket: int, row_count: int) -> None:
         first_ticket = ticket if self._change is None else self._change.first_ticket
-        self._change = PendingNote(note, first_ticket, ticket, written)
+        self._change = PendingNote(note, first_ticket, ticket, row_count)
 
     def take(self, room: int) -> tuple[list[PendingNote], PendingNote | None]:
-        waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
+        """Take at most `room` notes, and the change of state if it has room behind them."""
+        waiting = sorted(self._timed.values(), key=_get_ticket)
         change = self._change
         if change is not None and waiting and waiting[-1].made > change.made:
-            change = self._change = None
+            change = None
+            self._change = None
         batch = waiting[:room]
         for pending in batch:
             del self._timed[pending.note.domain]
@@ -90,10 +94,10 @@ class PendingNotes:
             self._change = replace(self._change, note=note)
 
     def _put_change_back(self, pending: PendingNote) -> None:
-        later = [each for each in self._timed.values() if each.made > pending.made]
+        later_notes = [note for note in self._timed.values() if note.made > pending.made]
         change = self._change
-        if later:
-            self._cover_by(min(later, key=lambda each: each.made), pending)
+        if later_notes:
+            self._cover_by(min(later_notes, key=_get_ticket), pending)
         elif change is not None and change.made > pending.made:
             self._change = replace(
                 change, first_ticket=min(change.first_ticket, pending.first_ticket)
@@ -104,3 +108,7 @@ class PendingNotes:
     def _cover_by(self, newer: PendingNote, older: PendingNote) -> None:
         first_ticket = min(newer.first_ticket, older.first_ticket)
         self._timed[newer.note.domain] = replace(newer, first_ticket=first_ticket)
+
+
+def _get_ticket(pending: PendingNote) -> int:
+    return pending.made

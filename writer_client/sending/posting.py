@@ -69,7 +69,7 @@ class Posting:
         idle_after_ms: int | None = None,
         beat: Callable[[], None] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
-        fenced: Callable[[], None] = lambda: None,
+        on_fenced: Callable[[], None] = lambda: None,
     ) -> None:
         self.outbox = outbox
         self.notices = notices
@@ -81,9 +81,10 @@ class Posting:
         self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
         self._beat = beat
         self._is_busy = is_busy
-        self._fenced = fenced
+        self._fenced = on_fenced
         self._next_beat = now + self._period_s
-        self._last_call = self.accepted_at = now
+        self._last_call = now
+        self.accepted_at = now
         self._failures = 0
         self._not_before = 0.0
 
@@ -121,6 +122,7 @@ class Posting:
         return self._next_beat - now
 
     def _find_idle_s(self, now: float) -> float | None:
+        """Return the seconds until the writer is idle, or `None` if it never is or is already."""
         after_s = self._idle_after_s
         if after_s is None or self.outbox.state != "live":
             return None
@@ -136,8 +138,9 @@ class Posting:
         first = answer.results[0]
         if not isinstance(first, Accepted):
             return answer
-        look_ups = self.outbox.beginning
-        return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
+        noted_position = first.position or {}
+        found_positions = tuple(look_up(noted_position) for look_up in self.outbox.beginning)
+        return replace(answer, found=found_positions)
 
     def settle(self, batch: Batch, outcome: NotesReply | Exception, now: float) -> None:
         if isinstance(outcome, NotedTimeError):
@@ -149,8 +152,9 @@ class Posting:
             self._record_answer(batch, outcome, now)
 
     def _record_answer(self, batch: Batch, answer: NotesReply, now: float) -> None:
-        outbox, notices = self.outbox, self.notices
-        refused = outbox.record_answer(batch, answer)
+        outbox = self.outbox
+        notices = self.notices
+        refusals = outbox.record_answer(batch, answer)
         self._failures = 0
         self.failure = None
         self._not_before = now + self._pace.linger_ms / 1000
@@ -160,8 +164,8 @@ class Posting:
         if all(isinstance(result, Accepted) for result in answer.results):
             self.accepted_at = now
             notices.reset_refusals()
-        for error in refused:
-            notices.report_refusal(error)
+        for refusal in refusals:
+            notices.report_refusal(refusal)
         if outbox.taken_again is not None:
             notices.warn_of_takeover(outbox.taken_again)
             outbox.taken_again = None
@@ -188,9 +192,9 @@ class Posting:
         self.notices.report_fault(fault)
 
     def check(self) -> None:
-        fenced = self.outbox.fenced
-        if fenced is not None:
-            raise fenced
+        refusal = self.outbox.fenced
+        if refusal is not None:
+            raise refusal
         if self.fault is not None:
             message = (
                 f"the client of writer {self.outbox.writer!r} failed and no longer sends: "
@@ -199,20 +203,19 @@ class Posting:
             raise ClientFailed(message) from self.fault
 
     def is_settled(self, ticket: int) -> bool:
-        if (
-            self.fault is not None
-            or isinstance(self.failure, RECOVERABLE_REFUSALS)
-            or self.outbox.fenced
-        ):
+        """Return whether the calls up to a ticket have an outcome, perhaps an error."""
+        if self.fault is not None or self.outbox.fenced:
+            return True
+        if isinstance(self.failure, RECOVERABLE_REFUSALS):
             return True
         return self.outbox.durable_through >= ticket
 
     def get_outcome(self, ticket: int, timeout_s: float) -> Flushed:
         self.check()
         outbox = self.outbox
-        refused = outbox.pop_refused()
-        if refused is not None:
-            raise refused
+        refusal = outbox.pop_refused()
+        if refusal is not None:
+            raise refusal
         if isinstance(self.failure, RECOVERABLE_REFUSALS):
             raise self.failure
         if outbox.durable_through < ticket:

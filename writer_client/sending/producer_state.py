@@ -51,40 +51,51 @@ class ProducerState(Enum):
     ABORTED = auto()
 
 
-IN_TRANSACTION = (ProducerState.OPEN, ProducerState.COMMITTING)
-IN_DOUBT = (ProducerState.COMMITTING, ProducerState.UNRESOLVED)
-BETWEEN_TRANSACTIONS = (ProducerState.CLEAR, ProducerState.UNABORTED, ProducerState.ABORTED)
+CLEAR, OPEN, COMMITTING, UNRESOLVED, UNABORTED, ABORTED = ProducerState
+
+IN_TRANSACTION = (OPEN, COMMITTING)
+IN_DOUBT = (COMMITTING, UNRESOLVED)
+BETWEEN_TRANSACTIONS = (CLEAR, UNABORTED, ABORTED)
+NOT_OPEN = (CLEAR, COMMITTING, UNRESOLVED, UNABORTED, ABORTED)
 
 Move = tuple[ProducerState, NoteAction | None]
 
+OUTSIDE = "a producer with a transactional.id produces inside `transaction()`"
+NONE_OPEN = "no transaction is open: begin one first"
+NESTED = "a transaction is open already: they do not nest"
+STILL_OPEN = "a transaction is open: commit or abort it first"
+COMMIT_IN_DOUBT = (
+    "it is unknown whether the transaction was committed: call `commit_transaction` again"
+)
+LAST_IN_DOUBT = "it is unknown whether the last transaction was committed: end it first"
+
+TABLE_ROWS: tuple[tuple[Event, tuple[ProducerState, ...], Move | str], ...] = (
+    ("produce", NOT_OPEN, OUTSIDE),
+    ("begin", (CLEAR, UNRESOLVED, UNABORTED, ABORTED), (OPEN, "cut")),
+    ("begin", (OPEN, COMMITTING), NESTED),
+    ("offsets", NOT_OPEN, NONE_OPEN),
+    ("commit", (OPEN,), (COMMITTING, None)),
+    ("commit", (CLEAR, UNABORTED, ABORTED), NONE_OPEN),
+    ("committed", (COMMITTING,), (CLEAR, "send")),
+    ("committed", (UNRESOLVED,), (CLEAR, None)),
+    ("doubted", (COMMITTING,), (UNRESOLVED, "keep")),
+    ("abort", (COMMITTING, UNRESOLVED), COMMIT_IN_DOUBT),
+    ("aborted", (OPEN, COMMITTING, UNRESOLVED), (ABORTED, "drop")),
+    ("aborted", (UNABORTED,), (ABORTED, None)),
+    ("dropped", (OPEN, COMMITTING), (UNABORTED, "drop")),
+    ("forgiven", (ABORTED,), (CLEAR, None)),
+    ("leave", (OPEN, COMMITTING), STILL_OPEN),
+    ("leave", (UNRESOLVED,), LAST_IN_DOUBT),
+)
+"""The move of an event in some states, or why it is refused there. It changes no other state."""
+
 
 def build_table() -> Mapping[tuple[ProducerState, Event], Move | str]:
-    clear, opened, committing, unresolved, unaborted, aborted = ProducerState
-    not_open = (clear, committing, unresolved, unaborted, aborted)
-    none_open = "no transaction is open: begin one first"
-    in_doubt = (
-        "it is unknown whether the transaction was committed: call `commit_transaction` again"
-    )
-    not_ended = "it is unknown whether the last transaction was committed: end it first"
-    rows: tuple[tuple[Event, tuple[ProducerState, ...], Move | str], ...] = (
-        ("produce", not_open, "a producer with a transactional.id produces inside `transaction()`"),
-        ("begin", (clear, unresolved, unaborted, aborted), (opened, "cut")),
-        ("begin", (opened, committing), "a transaction is open already: they do not nest"),
-        ("offsets", not_open, none_open),
-        ("commit", (opened,), (committing, None)),
-        ("commit", (clear, unaborted, aborted), none_open),
-        ("committed", (committing,), (clear, "send")),
-        ("committed", (unresolved,), (clear, None)),
-        ("doubted", (committing,), (unresolved, "keep")),
-        ("abort", (committing, unresolved), in_doubt),
-        ("aborted", (opened, committing, unresolved), (aborted, "drop")),
-        ("aborted", (unaborted,), (aborted, None)),
-        ("dropped", (opened, committing), (unaborted, "drop")),
-        ("forgiven", (aborted,), (clear, None)),
-        ("leave", (opened, committing), "a transaction is open: commit or abort it first"),
-        ("leave", (unresolved,), not_ended),
-    )
-    return {(state, event): move for event, states, move in rows for state in states}
+    table: dict[tuple[ProducerState, Event], Move | str] = {}
+    for event, states, move in TABLE_ROWS:
+        for state in states:
+            table[state, event] = move
+    return table
 
 
 STATE_TABLE = build_table()

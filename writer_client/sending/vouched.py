@@ -80,12 +80,13 @@ class VouchedTimes:
     def add_max_times(self, note: Note) -> Note:
         """Add the times that bound all rows below the note's position when it is sent."""
         max_times: dict[str, int] = {}
-        for each in self._largest.keys() - {note.domain}:
-            name, time = self._find_name(each), self.get_largest(each)
+        for domain in self._largest.keys() - {note.domain}:
+            name = self._find_name(domain)
+            time = self.get_largest(domain)
             if name is not None and time is not None:
                 max_times[name] = max(time, max_times.get(name, time))
-        named = dict(islice(sorted(max_times.items()), MOST_DOMAINS))
-        return replace(note, max_time=self.get_largest(note.domain), max_times=named or None)
+        listed_times = dict(islice(sorted(max_times.items()), MOST_DOMAINS))
+        return replace(note, max_time=self.get_largest(note.domain), max_times=listed_times or None)
 
     @property
     def domains(self) -> int:
@@ -101,10 +102,13 @@ class VouchedTimes:
         return domain or choose_domain(self.declared_domains)
 
     def _find_name(self, domain: str | None) -> str | None:
+        """Return the name of a domain, `None` if the default is not a domain of the stream."""
         if domain is not None:
             return domain
-        name, declared = choose_domain(self.declared_domains), self.declared_domains
-        return name if name in declared or not declared else None
+        name = choose_domain(self.declared_domains)
+        if self.declared_domains and name not in self.declared_domains:
+            return None
+        return name
 
     def check_time(self, time: int, domain: str | None) -> None:
         check_int64("time", time)
@@ -118,47 +122,62 @@ class VouchedTimes:
         self.last_domain = domain
 
     def declare(
-        self, domain: str | None, event_time: int, written: Mapping[int, int] = EMPTY_POSITION
+        self, domain: str | None, event_time: int, offsets: Mapping[int, int] = EMPTY_POSITION
     ) -> None:
         check_int64("event time", event_time)
         self._check_domain(domain)
         if event_time > self._largest.get(domain, MIN_INT64 - 1):
             self._largest[domain] = event_time
-            self._written[domain] = written
+            self._written[domain] = offsets
 
     def move(self, position: Mapping[int, int]) -> None:
-        known, offsets = self.position, convert_position(position)
-        behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
+        earlier_position = self.position
+        offsets = convert_position(position)
+        behind = {
+            segment: earlier_position[segment]
+            for segment, offset in offsets.items()
+            if offset < earlier_position.get(segment, 0)
+        }
         if behind:
             raise InvalidNote(self.writer, "invalid_position", behind)
         self.learn(offsets)
 
     def learn(self, offsets: Mapping[int, int]) -> None:
-        known = self.position
-        if any(offset > known.get(s, -1) for s, offset in offsets.items()):
-            joined = dict(known)
-            join_into(joined, offsets)
-            self.position = joined
+        position = self.position
+        if any(offset > position.get(segment, -1) for segment, offset in offsets.items()):
+            position = dict(position)
+            join_into(position, offsets)
+            self.position = position
 
-    def keep(self, declared: tuple[str, ...]) -> list[str]:
-        self.declared_domains = declared
-        unknown = [each for each in self._largest if each is not None and each not in declared]
-        for domain in unknown:
+    def keep(self, declared_domains: tuple[str, ...]) -> list[str]:
+        """Stop declaring times of all other domains, and return these."""
+        self.declared_domains = declared_domains
+        unknown_domains = [
+            domain
+            for domain in self._largest
+            if domain is not None and domain not in declared_domains
+        ]
+        for domain in unknown_domains:
             del self._largest[domain]
             self._held_back.pop(domain, None)
-        return unknown
+        return unknown_domains
 
-    def is_named(self, domain: str | None, declared: tuple[str, ...]) -> bool:
-        return self._find_name(domain) in declared
+    def is_named(self, domain: str | None, declared_domains: tuple[str, ...]) -> bool:
+        return self._find_name(domain) in declared_domains
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
-        """Stop declaring times above `bound`, which the controller refuses."""
+        """Stop declaring times above `bound`, which the controller refuses.
+
+        Returns the events that were not held back before.
+        """
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
-        held_back = self._held_back
-        beyond = {k: t for k, t in self._largest.items() if t > bound and held_back.get(k) != t}
-        held_back |= beyond
-        return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
+        new_events = []
+        for name, time in self._largest.items():
+            if time > bound and self._held_back.get(name) != time:
+                self._held_back[name] = time
+                new_events.append(HeldBack(name, time, bound, self._written[name]))
+        return new_events
 
     def forget(self, domain: str | None, *, instead: str) -> None:
         self._times.pop(domain, None)
@@ -194,16 +213,18 @@ class LateHours:
         self._reports: dict[tuple[int, int], LateRows] = {}
 
     def add(self, late: LateRows) -> None:
-        reports, most = self._reports, MAX_INT64 if late.max_time is None else late.max_time
-        hours = late.min_time // HOUR_MS, most // HOUR_MS
-        known = reports.get(hours)
-        reports[hours] = late if known is None else known.join(late)
+        reports = self._reports
+        max_time = MAX_INT64 if late.max_time is None else late.max_time
+        hours = (late.min_time // HOUR_MS, max_time // HOUR_MS)
+        earlier_rows = reports.get(hours)
+        reports[hours] = late if earlier_rows is None else earlier_rows.join(late)
         if len(reports) > MOST_LATE:
             first, second = sorted(reports)[:2]
             self.add(reports.pop(first).join(reports.pop(second)))
 
     def take(self) -> tuple[LateRows, ...]:
-        reports, self._reports = tuple(self._reports.values()), {}
+        reports = tuple(self._reports.values())
+        self._reports = {}
         return reports
 
 
@@ -243,32 +264,37 @@ class NoteExtras:
         self._unreported[domain].add(late)
 
     def attach(self, note: Note) -> Note:
+        late_hours = self._unreported.pop(note.domain, LateHours())
+        took_over = None
+        if self.takes_over and self.took_over:
+            took_over = self.took_over
         note = replace(
             note,
-            late_rows=self._unreported.pop(note.domain, LateHours()).take() or None,
+            late_rows=late_hours.take() or None,
             session=self._process.session,
             takes_over=self.takes_over and not self.took_over,
-            took_over=self.took_over or None if self.takes_over else None,
+            took_over=took_over,
             label=self._process.label,
         )
-        if note.state == "live":
-            note = replace(
-                note,
-                domains=self._domains,
-                timeout_ms=self._timeout_ms,
-                no_time_reason=self.no_time_reason,
-                log=self.log,
-                observes=self.observes,
-                because=self.because,
-                contact=self._contact,
-            )
-        return note
+        if note.state != "live":
+            return note
+        return replace(
+            note,
+            domains=self._domains,
+            timeout_ms=self._timeout_ms,
+            no_time_reason=self.no_time_reason,
+            log=self.log,
+            observes=self.observes,
+            because=self.because,
+            contact=self._contact,
+        )
 
     def takes_over_again(self, session: Session) -> bool:
         """Take the name over again if a restored controller forgot the takeover of the session."""
-        may = session.id in self.took_over and not self.takes_over
-        self.takes_over = self.takes_over or may
-        return may
+        if self.takes_over or session.id not in self.took_over:
+            return False
+        self.takes_over = True
+        return True
 
     def detach(self, note: Note) -> Note:
         for late in list_reports(note.late_rows):
@@ -284,7 +310,7 @@ def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(validate_name("domain", domain) for domain in dict.fromkeys(domains))
 
 
-def check_int64(what: str, value: int) -> None:
+def check_int64(name: str, value: int) -> None:
     if not MIN_INT64 < value < MAX_INT64:
         ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
-        raise Rejected(f"{what} {value} is not an int64{ends}")
+        raise Rejected(f"{name} {value} is not an int64{ends}")

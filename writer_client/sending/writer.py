@@ -81,8 +81,8 @@ class Writer(ABC, Generic[Network]):
         self.timeout_ms = timeout_ms
         names = validate_domains(domains)
         self._only_domain = names[0] if names and len(names) == 1 else None
-        stated = None if contact is None else validate_contact(contact)
-        self._outbox = Outbox(writer, names, timeout_ms, Process.own(), stated)
+        contact_line = None if contact is None else validate_contact(contact)
+        self._outbox = Outbox(writer, names, timeout_ms, Process.own(), contact_line)
         self._notices = Notices(stream, writer, url, on_excluded)
         self._clock = clock
         self._writes: dict[object, int] = {}  # under way, with the times of their begin
@@ -100,7 +100,7 @@ class Writer(ABC, Generic[Network]):
             idle_after_ms=idle_after_ms,
             beat=self._note_clock if automatically_note_time else None,
             is_busy=lambda: bool(self._writes),
-            fenced=self._set_fenced,
+            on_fenced=self._set_fenced,
         )
         if automatically_note_time:
             self._outbox.change_state("live", {})
@@ -136,13 +136,12 @@ class Writer(ABC, Generic[Network]):
                 "report positions with wrote(), or create it without automatically_note_time"
             )
             raise Rejected(message)
-        largest = None if max_time is None else unix_ms_of(max_time, up=True)
-        noted = unix_ms_of(time)
+        max_time_ms = None if max_time is None else unix_ms_of(max_time, up=True)
+        time_ms = unix_ms_of(time)
+        name = self._resolve_domain(domain)
         with self._lock_for_note():
-            self._outbox.note(
-                noted, position, domain=self._resolve_domain(domain), max_time=largest
-            )
-            self._notices.warn_of_seconds(noted)
+            self._outbox.note(time_ms, position, domain=name, max_time=max_time_ms)
+            self._notices.warn_of_seconds(time_ms)
 
     def join(
         self,
@@ -158,12 +157,12 @@ class Writer(ABC, Generic[Network]):
         drop them. The ends of its segments are enough. `max_times` has the largest event times of
         these rows, by domain.
         """
-        times = {
-            self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
-        }
+        max_times_ms = {}
+        for domain, time in (max_times or {}).items():
+            max_times_ms[self._resolve_domain(domain)] = unix_ms_of(time, up=True)
         with self._lock_for_note():
-            for domain, time in times.items():
-                self._outbox.vouched.declare(domain, time)
+            for name, time_ms in max_times_ms.items():
+                self._outbox.vouched.declare(name, time_ms)
             self._outbox.change_state("live", position)
 
     def begin(self, look_up: LookUp) -> None:
@@ -205,9 +204,9 @@ class Writer(ABC, Generic[Network]):
 
         Repeat it within the writer's timeout.
         """
-        shown = format_line(reason or "", REASON_LENGTH)
+        line = format_line(reason or "", REASON_LENGTH)
         with self._lock_for_note():
-            self._outbox.report_no_time(shown or None)
+            self._outbox.report_no_time(line or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
         """Report facts about the log that explain an observer's time."""
@@ -293,8 +292,13 @@ class Writer(ABC, Generic[Network]):
 
         It is the largest of the lower, the writer's notes, and the notes of an earlier process.
         """
-        vouched, named = self._outbox.vouched, self._resolve_domain(domain)
-        bounds = (vouched.get_time(named), vouched.get_known_time(named), self._outbox.lower(named))
+        vouched_times = self._outbox.vouched
+        name = self._resolve_domain(domain)
+        bounds = (
+            vouched_times.get_time(name),
+            vouched_times.get_known_time(name),
+            self._outbox.lower(name),
+        )
         return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
@@ -330,7 +334,9 @@ class Writer(ABC, Generic[Network]):
         if self._outbox.fenced:
             return "fenced"
         state = self._outbox.state
-        return "excluded" if state == "live" and self._outbox.excluded else state
+        if state == "live" and self._outbox.excluded:
+            return "excluded"
+        return state
 
     def _resolve_domain(self, domain: str | None) -> str | None:
         return self._only_domain if domain is None else domain
@@ -354,12 +360,15 @@ class Writer(ABC, Generic[Network]):
         self.is_fenced = True
 
     def _note_clock(self) -> None:
-        outbox, domain = self._outbox, self._resolve_domain(None)
-        time = min((unix_ms_of(self._clock()), *self._writes.values()))
+        outbox = self._outbox
+        domain = self._resolve_domain(None)
+        clock_time = min((unix_ms_of(self._clock()), *self._writes.values()))
         if outbox.state != "live" or not outbox.durable_through:  # until the join is answered
             return
-        noted = outbox.vouched.get_time(domain), outbox.vouched.get_known_time(domain)
-        last = max((time, *(each for each in noted if each is not None)))
-        self._notices.warn_of_clock(last - time)
-        outbox.note(last, EMPTY_POSITION, domain=domain)
-        self._notices.warn_of_seconds(last)
+        time = clock_time
+        for noted_time in (outbox.vouched.get_time(domain), outbox.vouched.get_known_time(domain)):
+            if noted_time is not None:
+                time = max(time, noted_time)
+        self._notices.warn_of_clock(time - clock_time)
+        outbox.note(time, EMPTY_POSITION, domain=domain)
+        self._notices.warn_of_seconds(time)
