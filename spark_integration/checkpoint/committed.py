@@ -40,7 +40,9 @@ def open_streams(checkpoint: str) -> dict[str, Callable[[Mapping[int, int]], Rea
 
 
 def _is_topic(ends: object) -> bool:
-    return isinstance(ends, dict) and bool(ends) and all(each.isdecimal() for each in ends)
+    return (
+        isinstance(ends, dict) and bool(ends) and all(partition.isdecimal() for partition in ends)
+    )
 
 
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
@@ -48,10 +50,10 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
 
     If the query keeps state, only rows below the watermark count: later rows may still be in it.
     """
-    progress, last = _find_last_batch(checkpoint)
+    progress, batch_id = _find_last_batch(checkpoint)
     try:
-        planned = progress.read_batch(last)
-        positions = list(_find_positions(planned.offsets, topic))
+        batch = progress.read_batch(batch_id)
+        positions = list(_find_positions(batch.offsets, topic))
     except (ValueError, LookupError) as error:
         raise Rejected(f"{checkpoint} has no offset log of Spark: {error!r}") from error
     if not positions:
@@ -59,19 +61,22 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
             f"no source of the query of {checkpoint} reads {topic!r}: pass --topic with the topic "
             "that the query reads, and the stream of that topic"
         )
-    position = {each: min(p.get(each, 0) for p in positions) for each in set().union(*positions)}
-    by = f"batch {last} of the query of {checkpoint}"
+    position = {
+        each: min(source_position.get(each, 0) for source_position in positions)
+        for each in set().union(*positions)
+    }
+    origin = f"batch {batch_id} of the query of {checkpoint}"
     if not progress.has_state():
-        return ReadOffsets(position, by)
-    if planned.watermark_ms is None:
+        return ReadOffsets(position, origin)
+    if batch.watermark_ms is None:
         raise NothingKnown(f"the query of {checkpoint} keeps state, and has no watermark yet")
     remark = (
-        f"the query keeps state: only rows below its watermark {format_time(planned.watermark_ms)} "
+        f"the query keeps state: only rows below its watermark {format_time(batch.watermark_ms)} "
         "count, and rows that the watermark dropped are not in its sink"
     )
-    domains = {each for each in _list_domains(planned.offsets) if each is not None}
+    domains = {each for each in _list_domains(batch.offsets) if each is not None}
     domain = domains.pop() if len(domains) == 1 else None
-    return ReadOffsets(position, by, None, planned.watermark_ms, (remark,), domain)
+    return ReadOffsets(position, origin, None, batch.watermark_ms, (remark,), domain)
 
 
 def _list_domains(offsets: tuple[Any, ...]) -> Iterator[str | None]:
@@ -81,11 +86,11 @@ def _list_domains(offsets: tuple[Any, ...]) -> Iterator[str | None]:
 
 
 def _find_last_batch(checkpoint: str) -> tuple[QueryProgress, int]:
-    names = open_checkpoint(checkpoint).list_names("commits")
-    batches = [int(name) for name in names if name.isdigit()]
-    if not batches:
+    file_names = open_checkpoint(checkpoint).list_names("commits")
+    batch_ids = [int(name) for name in file_names if name.isdigit()]
+    if not batch_ids:
         raise NothingKnown(f"{checkpoint} has no committed micro-batch of a query")
-    return QueryProgress(checkpoint), max(batches)
+    return QueryProgress(checkpoint), max(batch_ids)
 
 
 def _find_positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:

@@ -41,15 +41,15 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
     scheme, bucket, path = match.groups(default="") if match else ("", "", checkpoint)
     scheme = scheme.lower()
     if scheme not in {*DISK_SCHEMES, *HADOOP_SCHEMES, *STORE_CREDENTIALS}:
-        known = ":, ".join((*DISK_SCHEMES[1:], *HADOOP_SCHEMES, *STORE_CREDENTIALS))
+        schemes = ":, ".join((*DISK_SCHEMES[1:], *HADOOP_SCHEMES, *STORE_CREDENTIALS))
         raise Rejected(
-            f"checkpoint_location={checkpoint!r}: only paths and {known}: are read, not {scheme}:"
+            f"checkpoint_location={checkpoint!r}: only paths and {schemes}: are read, not {scheme}:"
         )
     if scheme in STORE_CREDENTIALS:
-        what, where = "checkpoint_location", "the driver's environment"
-        path = check_bucket(what, scheme, bucket, path, where)
-    mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
-    return CheckpointPlace(scheme, bucket, f"/dbfs{path}" if mounted else path)
+        option_name, environment = "checkpoint_location", "the driver's environment"
+        path = check_bucket(option_name, scheme, bucket, path, environment)
+    is_mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
+    return CheckpointPlace(scheme, bucket, f"/dbfs{path}" if is_mounted else path)
 
 
 def open_checkpoint(checkpoint: str) -> Files:
@@ -69,7 +69,7 @@ class Files:
 
     def list_names(self, directory: str) -> list[str]:
         paths = self._list_paths(posixpath.join(self._path, directory))
-        return [posixpath.basename(each) for each in paths]
+        return [posixpath.basename(path) for path in paths]
 
     def read(self, name: str) -> str | None:
         with suppress(FileNotFoundError):
@@ -117,8 +117,11 @@ class StoredFiles(Files):
             self._call("delete", posixpath.join(self._path, name))
 
     def _list_paths(self, directory: str) -> list[str]:
-        listed = self._call("list_with_delimiter", directory)
-        return [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
+        listing = self._call("list_with_delimiter", directory)
+        return [
+            *listing["common_prefixes"],
+            *(stored_object["path"] for stored_object in listing["objects"]),
+        ]
 
     def _read_bytes(self, path: str) -> bytes:
         body: bytes = self._call("get", path, collect=read_whole)[0]

@@ -51,13 +51,15 @@ class PositionListener(StreamingQueryListener):
         `position` maps the offset of a source to segment → exclusive offset, or raises `Rejected`
         for another stream's. The default maps file logs and Kafka topics with the stream's name.
         """
-        for what, name in ("stream", stream), ("group", group), ("reader", reader):
-            validate_name(what, name)
+        for kind, name in ("stream", stream), ("group", group), ("reader", reader):
+            validate_name(kind, name)
         self._reader = (url, stream, group, reader)
         self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token
-        maps = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
-        self._position_of = [p.among_others if isinstance(p, KafkaTopic) else p for p in maps]
+        mappers = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
+        self._position_of = [
+            mapper.among_others if isinstance(mapper, KafkaTopic) else mapper for mapper in mappers
+        ]
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
 
@@ -81,7 +83,9 @@ class PositionListener(StreamingQueryListener):
         """Report the end offsets of the committed batch."""
         progress = event.progress
         if self._query_name in {None, progress.name}:
-            position = _join_positions([s.endOffset for s in progress.sources], self._position_of)
+            position = _join_positions(
+                [source.endOffset for source in progress.sources], self._position_of
+            )
             if position:
                 self._positions[str(progress.id)] = position
                 self._client.advance(position)
@@ -101,13 +105,13 @@ class PositionListener(StreamingQueryListener):
             self._client.close()
 
 
-def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
+def _join_positions(offsets: Sequence[str], mappers: Sequence[PositionOf]) -> dict[int, int]:
     position: dict[int, int] = {}
     events = (offset for offset in map(_parse_offset, offsets) if not is_of_marks(offset))
     for offset in events:
-        for each in position_of:
+        for map_position in mappers:
             with suppress(Rejected):
-                join_into(position, each(offset))
+                join_into(position, map_position(offset))
     return position
 
 

@@ -64,18 +64,25 @@ class QueryProgress:
         """
         _, sources = self._read_newest()
         offsets = order_offsets(sources, token, position_of)
-        for place, marks in enumerate(offsets, start=1):
-            if is_of_marks(marks) and marks["token"] == token:
-                events = _find_only_source(marks["noted_streams"], offsets[place:])
-                return {} if events is None else position_of(events)
+        for place, marks_offset in enumerate(offsets, start=1):
+            if is_of_marks(marks_offset) and marks_offset["token"] == token:
+                events_offset = _find_only_source(marks_offset["noted_streams"], offsets[place:])
+                return {} if events_offset is None else position_of(events_offset)
         raise _build_refusal(self.checkpoint, "was written by another query")
 
     def find_last_marks(self, streams: Collection[str]) -> Json | None:
         if not self._files.list_names("offsets"):
             return None
         _, sources = self._read_newest()
-        marks = filter(is_of_marks, order_offsets(sources))
-        return next((each for each in marks if each["noted_streams"].keys() == set(streams)), None)
+        marks_offsets = filter(is_of_marks, order_offsets(sources))
+        return next(
+            (
+                marks_offset
+                for marks_offset in marks_offsets
+                if marks_offset["noted_streams"].keys() == set(streams)
+            ),
+            None,
+        )
 
     def read_query_id(self) -> str:
         text = self._files.read("metadata")
@@ -86,14 +93,14 @@ class QueryProgress:
     @cached_property
     def begins_at_zero(self) -> Mapping[str, bool]:
         """Whether the first batch began at offset 0 in each partition, by topic."""
-        found = dict[str, bool]()
-        for name in self._read_newest()[1]:
-            text = self._files.read(f"sources/{name}/0") or ""
+        begins_by_topic = dict[str, bool]()
+        for source in self._read_newest()[1]:
+            text = self._files.read(f"sources/{source}/0") or ""
             with suppress(ValueError, AttributeError):  # of another source
-                for topic, start in json.loads(text.rpartition("\n")[2]).items():
-                    is_zero = bool(start) and not any(start.values())
-                    found[topic] = is_zero and found.get(topic, True)
-        return found
+                for topic, first_offsets in json.loads(text.rpartition("\n")[2]).items():
+                    begins_at_zero = bool(first_offsets) and not any(first_offsets.values())
+                    begins_by_topic[topic] = begins_at_zero and begins_by_topic.get(topic, True)
+        return begins_by_topic
 
     def has_state(self) -> bool:
         return bool(self._files.list_names("state"))
@@ -117,12 +124,12 @@ class QueryProgress:
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
         """Read files by name after the first listing; stores list 10 before 9."""
-        files, following = self._files, self.last + 1
+        files, next_batch = self._files, self.last + 1
         if self.last < 0:
-            listed = (int(name) for name in files.list_names("offsets") if name.isdigit())
-            following = max(listed, default=0)
-        while (text := files.read(f"offsets/{following}")) is not None:
-            self.last, self._text, following = following, text, following + 1
+            batch_ids = (int(name) for name in files.list_names("offsets") if name.isdigit())
+            next_batch = max(batch_ids, default=0)
+        while (text := files.read(f"offsets/{next_batch}")) is not None:
+            self.last, self._text, next_batch = next_batch, text, next_batch + 1
         if self.last < 0:
             raise _build_refusal(self.checkpoint, "has no batch yet")
         return self._parse_entry(self._text)
@@ -133,8 +140,8 @@ class QueryProgress:
             raise Rejected(f"offset log {version!r} of {self.checkpoint} needs a newer noted-time")
         if version == IN_ORDER:
             lines = [f"{place}:{line}" for place, line in enumerate(lines)]
-        named = (line.split(":", 1) for line in (f":{head}", *lines))
-        sources = {name: None if end == NO_OFFSET else json.loads(end) for name, end in named}
+        named_ends = (line.split(":", 1) for line in (f":{head}", *lines))
+        sources = {name: None if end == NO_OFFSET else json.loads(end) for name, end in named_ends}
         return sources.pop("") or {}, sources
 
 
@@ -164,17 +171,21 @@ def _order_names(
     token: str,
     position_of: Callable[[Any], object] | None,
 ) -> list[str]:
-    marks = [n for n in names if is_of_marks(sources[n]) and n + EVENTS_SUFFIX not in sources]
-    marks.sort(key=lambda name: sources[name]["token"] == token)
-    events = [name for name in names if not name.startswith(OWN_PREFIX)]
-    readable = {name for name in events if position_of and _can_read(position_of, sources[name])}
-    events.sort(key=lambda name: (name in readable, sources[name] is None))
-    own = [name for name in names if name not in {*marks, *events}]
-    if not marks:
-        return [*events, *own]
-    if len(marks) != len(events) or len(readable) > 1:
-        return [*own, *marks, *events]
-    return [*own, *chain(*zip(marks, events, strict=True))]
+    marks_names = [
+        name for name in names if is_of_marks(sources[name]) and name + EVENTS_SUFFIX not in sources
+    ]
+    marks_names.sort(key=lambda name: sources[name]["token"] == token)
+    events_names = [name for name in names if not name.startswith(OWN_PREFIX)]
+    readable_names = {
+        name for name in events_names if position_of and _can_read(position_of, sources[name])
+    }
+    events_names.sort(key=lambda name: (name in readable_names, sources[name] is None))
+    own_names = [name for name in names if name not in {*marks_names, *events_names}]
+    if not marks_names:
+        return [*events_names, *own_names]
+    if len(marks_names) != len(events_names) or len(readable_names) > 1:
+        return [*own_names, *marks_names, *events_names]
+    return [*own_names, *chain(*zip(marks_names, events_names, strict=True))]
 
 
 def _can_read(position_of: Callable[[Any], object], offset: Any) -> bool:  # noqa: ANN401 - any JSON value
@@ -191,14 +202,15 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
     return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
-def _find_only_source(streams: Iterable[str], following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    events = list(
-        takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
+def _find_only_source(streams: Iterable[str], later_offsets: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
+    events_offsets = list(
+        takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), later_offsets)
     )
-    if len(events) != 1:
+    if len(events_offsets) != 1:
         raise Rejected(
-            f"the marks of stream {','.join(streams)!r} cover one source, but {len(events)} follow "
-            "them: call with_noted_watermark once for each source, then union or join the results; "
-            "put a source that needs no marks before them, as in other.join(timed), without a name"
+            f"the marks of stream {','.join(streams)!r} cover one source, but "
+            f"{len(events_offsets)} follow them: call with_noted_watermark once for each source, "
+            "then union or join the results; put a source that needs no marks before them, as in "
+            "other.join(timed), without a name"
         )
-    return events[0]
+    return events_offsets[0]

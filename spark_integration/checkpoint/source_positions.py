@@ -38,7 +38,9 @@ class KafkaTopic:
 
     def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
         """Return the position in this topic, or raise `Rejected` if the offset lacks it."""
-        if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
+        if not isinstance(offset, dict) or not all(
+            isinstance(ends, dict) for ends in offset.values()
+        ):
             message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
             raise Rejected(message)
         if offset and self.topic not in offset:

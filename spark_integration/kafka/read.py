@@ -107,38 +107,46 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
     streams = map_streams(records.topic, noted.stream)
-    chosen = normalize_options(records, "read_noted_kafka")
-    limit = find_ahead_limit(spark, chosen)
+    source_options = normalize_options(records, "read_noted_kafka")
+    ahead_limit = find_ahead_limit(spark, source_options)
     check_connector(spark)
-    several = len(streams) > 1
-    judged = streams if begins_with_topic(chosen) else ()
-    begun: dict[str, WholeFrom | None] = dict.fromkeys(judged, WholeFrom())
-    kafka = KafkaPlanning(streams, marks == "ahead", limit, is_committed(chosen), begun)
+    has_several_topics = len(streams) > 1
+    streams_from_start = streams if begins_with_topic(source_options) else ()
+    whole_by_stream: dict[str, WholeFrom | None] = dict.fromkeys(streams_from_start, WholeFrom())
+    planning = KafkaPlanning(
+        streams, marks == "ahead", ahead_limit, is_committed(source_options), whole_by_stream
+    )
     query = MarksQuery(
-        {name: _choose_position_of(each, several=several) for name, each in streams.items()},
+        {
+            name: _choose_position_of(topic, has_others=has_several_topics)
+            for name, topic in streams.items()
+        },
         _require_option("a controller, Noted(url)", noted.url, marks),
         _require_option("checkpoint_location=", checkpoint_location, marks),
         domain=domain,
         policy=policy,
-        kafka=kafka,
+        kafka=planning,
         lag_ms=lag_ms,
         backlog=catch_up.policy if catch_up else None,
     )
-    config = build_client_config(chosen, records.client)
+    config = build_client_config(source_options, records.client)
     ids = {} if is_remote(spark) else find_ids(streams, config)  # Connect's server finds them
     find_logs(find_streams(spark, streams, domain, noted), ids)
     if catch_up is not None:
-        chosen = _limit_rows(spark, catch_up, chosen, query, (noted.token, config))
+        source_options = _limit_rows(spark, catch_up, source_options, query, (noted.token, config))
     if policy.first_windows == "skip":
-        begun, start = _skip_partial(spark, query, (noted.token, config))
-        query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
+        whole_by_stream, start_options = _skip_partial(spark, query, (noted.token, config))
+        query, source_options = (
+            replace(query, kafka=replace(planning, begun=whole_by_stream)),
+            {**source_options, **start_options},
+        )
     source_name = build_source_name("marks", streams, domain) + EVENTS_SUFFIX
-    events = read_events(spark, source_name, records, chosen, event_time)
-    since = combine_whole(begun.values()).time
-    if since not in (None, WHOLE_LOG.time):
-        events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
-    sides = [read_marks(spark, query, noted.token, config)]
-    return unite_with_marks(sides, events, event_time, policy)
+    events = read_events(spark, source_name, records, source_options, event_time)
+    whole_from_ms = combine_whole(whole_by_stream.values()).time
+    if whole_from_ms not in (None, WHOLE_LOG.time):
+        events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(whole_from_ms)))
+    marks_frames = [read_marks(spark, query, noted.token, config)]
+    return unite_with_marks(marks_frames, events, event_time, policy)
 
 
 def _check_marks(marks: str) -> None:
@@ -154,22 +162,22 @@ def _limit_rows(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    usual, larger = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
-    if usual is None and larger is not None:
+    usual_limit, larger_limit = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
+    if usual_limit is None and larger_limit is not None:
         raise Rejected(
             f"max_rows_per_trigger of CatchUp replaces {MOST_ROWS}, which the options of records "
             f"do not set, so micro-batches have no limit: set {MOST_ROWS}, or leave the other out"
         )
-    if usual is None:
+    if usual_limit is None:
         return options
-    catch_up.check_above(int(usual), f"option {MOST_ROWS}")
+    catch_up.check_above(int(usual_limit), f"option {MOST_ROWS}")
     topics = query.kafka.topics if query.kafka else {}
-    starting = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
+    starting_offsets = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
     with closing(_create_planner(spark, f"CatchUp with {MOST_ROWS}", query, secrets)) as planner:
-        if not planner.judge_backlog(planner.follow_last(), starting):
+        if not planner.judge_backlog(planner.follow_last(), starting_offsets):
             return options
-    others = {name: value for name, value in options.items() if name != MOST_ROWS}
-    return others if larger is None else {**others, MOST_ROWS: larger}
+    other_options = {name: value for name, value in options.items() if name != MOST_ROWS}
+    return other_options if larger_limit is None else {**other_options, MOST_ROWS: larger_limit}
 
 
 def begins_with_topic(options: Mapping[str, Any]) -> bool:
@@ -178,29 +186,31 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
     >>> begins_with_topic({"startingOffsets": "Earliest"}), begins_with_topic({"startingtime": 1})
     (True, False)
     """
-    starts = [v for name, v in options.items() if name.lower().startswith("starting")]
-    return all(str(start).lower() == "earliest" for start in starts)
+    starts = [value for name, value in options.items() if name.lower().startswith("starting")]
+    return all(str(first_offsets).lower() == "earliest" for first_offsets in starts)
 
 
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
-        by_topic, begins = planner.wait_for_whole()
-    whole = combine_whole(by_topic.values())
-    if whole.time is None:
-        raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
-    return by_topic, {STARTING_OFFSETS: json.dumps(begins)} if begins else {}
+        whole_by_stream, begins_by_topic = planner.wait_for_whole()
+    whole_from = combine_whole(whole_by_stream.values())
+    if whole_from.time is None:
+        raise Rejected(f'first_windows="skip" is not possible: {whole_from.sentence}')
+    return whole_by_stream, {
+        STARTING_OFFSETS: json.dumps(begins_by_topic)
+    } if begins_by_topic else {}
 
 
 def _create_planner(
     spark: SparkSession,
-    asked: str,
+    feature: str,
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> TopicPlanner:
     if is_remote(spark):
-        raise Rejected(f"{asked} needs the checkpoint, which only Connect's server has: omit it")
+        raise Rejected(f"{feature} needs the checkpoint, which only Connect's server has: omit it")
     from spark_integration.marks_source.topics import create_planner  # noqa: PLC0415 - not in every PySpark
 
     return create_planner(query, *secrets)
@@ -217,10 +227,13 @@ def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str,
     """
     if not offsets.startswith("{"):
         return {stream: {} for stream in topics} if offsets.lower() == "earliest" else {}
-    named: Mapping[str, Mapping[str, int]] = json.loads(offsets)
-    ends = {-2: 0, -1: MAX_INT64}
+    offsets_by_topic: Mapping[str, Mapping[str, int]] = json.loads(offsets)
+    special_offsets = {-2: 0, -1: MAX_INT64}
     return {
-        stream: {int(segment): ends.get(at, at) for segment, at in named.get(topic, {}).items()}
+        stream: {
+            int(segment): special_offsets.get(offset, offset)
+            for segment, offset in offsets_by_topic.get(topic, {}).items()
+        }
         for stream, topic in topics.items()
     }
 
@@ -231,5 +244,5 @@ def _require_option(name: str, value: str | None, marks: Marks) -> str:
     return value
 
 
-def _choose_position_of(topic: str, *, several: bool) -> PositionOf:
-    return KafkaTopic(topic).among_others if several else KafkaTopic(topic)
+def _choose_position_of(topic: str, *, has_others: bool) -> PositionOf:
+    return KafkaTopic(topic).among_others if has_others else KafkaTopic(topic)

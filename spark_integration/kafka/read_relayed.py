@@ -67,19 +67,19 @@ def read_relayed_kafka(  # noqa: PLR0913 - all but three are given by keyword
     require("read_relayed_kafka", spark.version)
     noted = noted or Noted()
     streams = map_streams(records.topic, noted.stream)
-    chosen = normalize_options(records, "read_relayed_kafka")
-    limit = find_ahead_limit(spark, chosen)
+    source_options = normalize_options(records, "read_relayed_kafka")
+    ahead_limit = find_ahead_limit(spark, source_options)
     check_connector(spark)
     source_name = build_source_name("kafka", streams, domain) + EVENTS_SUFFIX
-    events = read_events(spark, source_name, records, chosen, event_time)
-    check_exact(spark, streams, limit)
-    known = find_streams(spark, streams, domain, noted)
-    ids = _find_ids_if_known(spark, records, chosen, streams)
+    events = read_events(spark, source_name, records, source_options, event_time)
+    check_exact(spark, streams, ahead_limit)
+    replies = find_streams(spark, streams, domain, noted)
+    ids = _find_ids_if_known(spark, records, source_options, streams)
     wanted_marks = WantedMarks(
         streams,
-        {stream: domain or _choose_domain(reply) for stream, reply in known.items()},
-        find_logs(known, ids),
-        {name: value for name, value in chosen.items() if name.startswith(CLIENT_PREFIX)},
+        {stream: domain or _choose_domain(reply) for stream, reply in replies.items()},
+        find_logs(replies, ids),
+        {name: value for name, value in source_options.items() if name.startswith(CLIENT_PREFIX)},
         policy,
         lag_ms,
     )

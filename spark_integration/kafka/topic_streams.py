@@ -26,23 +26,26 @@ def map_streams(
 ) -> dict[str, str]:
     """Return the topic of each stream, by default of the same name, or raise `Rejected`."""
     topics = [topic] if isinstance(topic, str) else list(topic)
-    for each in topics:
-        validate_name("topic", each)
+    for topic_name in topics:
+        validate_name("topic", topic_name)
     if not topics or len(set(topics)) < len(topics):
         raise Rejected(f"topic must name at least one topic, each only once, not {topics}")
     if isinstance(stream, str):
         stream = dict.fromkeys(topics, stream)
-    names = {each: validate_name("stream", (stream or {}).get(each, each)) for each in topics}
+    names = {
+        topic_name: validate_name("stream", (stream or {}).get(topic_name, topic_name))
+        for topic_name in topics
+    }
     unknown = sorted((stream or {}).keys() - names.keys())
     if unknown:
         raise Rejected(f"stream maps {unknown}, and the topics are {topics}")
-    shared = [name for name, count in Counter(names.values()).items() if count > 1]
-    if shared:
+    shared_names = [name for name, count in Counter(names.values()).items() if count > 1]
+    if shared_names:
         raise Rejected(
-            f"stream {shared[0]!r} belongs to several topics, and each topic needs a separate "
-            "stream: map each topic to its stream, stream={topic: stream, …}"
+            f"stream {shared_names[0]!r} belongs to several topics, and each topic needs a "
+            "separate stream: map each topic to its stream, stream={topic: stream, …}"
         )
-    return {name: each for each, name in names.items()}
+    return {name: topic_name for topic_name, name in names.items()}
 
 
 def find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
@@ -63,12 +66,12 @@ def find_streams(
 
 
 def find_logs(
-    known: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
+    replies: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
     """Return the ids that each stream's topic may have, or raise `AnotherLog`."""
     logs_by_stream = {}
-    for stream, read in known.items():
-        logs, topic_id = read.logs if read else (), ids.get(stream)
+    for stream, reply in replies.items():
+        logs, topic_id = reply.logs if reply else (), ids.get(stream)
         AnotherLog.check(stream, logs, topic_id)
         logs_by_stream[stream] = frozenset((*logs, *([topic_id] if topic_id else ())))
     return logs_by_stream

@@ -93,7 +93,7 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     @property
     def least(self) -> Released:
         """The mark with the least lower, once all streams have a mark."""
-        marks = [each.mark for each in self.streams.values()]
+        marks = [stream_offset.mark for stream_offset in self.streams.values()]
         if any(mark.lower is None for mark in marks):
             return Released()
         return min(marks, key=lambda mark: mark.lower or 0)
@@ -107,8 +107,8 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
             return Watermark(self.times.end_at, "the range is read to its end_at")
         return Watermark.of(self.least, strict=strict, lag_ms=lag_ms)
 
-    def check_same(self, asked: NotedOffset) -> None:
-        """Raise `Rejected` if this is not an offset of a query that would begin at `asked`.
+    def check_same(self, beginning: NotedOffset) -> None:
+        """Raise `Rejected` if this is not an offset of a query that would begin at `beginning`.
 
         >>> offset = NotedOffset({"flights": StreamOffset()}, root="/log")
         >>> offset.check_same(NotedOffset({"landings": StreamOffset()}, root="/log"))
@@ -116,24 +116,31 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
             ...
         noted_time.Rejected: the checkpoint is of stream 'flights', under /log, and the query ...
         """
-        own, other = (
-            {name: each.facts.domain for name, each in offset.streams.items()}
-            for offset in (self, asked)
+        own_domains, other_domains = (
+            {name: stream_offset.facts.domain for name, stream_offset in offset.streams.items()}
+            for offset in (self, beginning)
         )
-        known = [(own[n], other[n]) for n in own.keys() & other if own[n] and other[n]]
-        is_same = own.keys() == other.keys() and all(mine == theirs for mine, theirs in known)
-        if not is_same or self.root != asked.root:
+        domain_pairs = [
+            (own_domains[name], other_domains[name])
+            for name in own_domains.keys() & other_domains
+            if own_domains[name] and other_domains[name]
+        ]
+        is_same = own_domains.keys() == other_domains.keys() and all(
+            own_domain == other_domain for own_domain, other_domain in domain_pairs
+        )
+        if not is_same or self.root != beginning.root:
             raise Rejected(
-                f"the checkpoint is of {self}, and the query reads {asked}: read the former, or "
-                "start a query with a new checkpoint"
+                f"the checkpoint is of {self}, and the query reads {beginning}: read the former, "
+                "or start a query with a new checkpoint"
             )
 
     def __str__(self) -> str:
-        named = (
-            f"stream {name!r}" + (f", domain {each.facts.domain!r}" if each.facts.domain else "")
-            for name, each in sorted(self.streams.items())
+        descriptions = (
+            f"stream {name!r}"
+            + (f", domain {stream_offset.facts.domain!r}" if stream_offset.facts.domain else "")
+            for name, stream_offset in sorted(self.streams.items())
         )
-        return " and ".join(named) + (f", under {self.root}" if self.root else "")
+        return " and ".join(descriptions) + (f", under {self.root}" if self.root else "")
 
     def to_json(self) -> Json:
         json: Json = to_builtins(self, str_keys=True, order="deterministic")
@@ -143,8 +150,8 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
     @classmethod
     def from_json(cls, json: Json) -> NotedOffset:
-        found: NotedOffset = convert_from_json(json, cls)
-        return found
+        offset: NotedOffset = convert_from_json(json, cls)
+        return offset
 
 
 def is_noted(offset: object) -> TypeGuard[Json]:
@@ -161,6 +168,6 @@ def is_of_log(offset: object) -> TypeGuard[Json]:
 
 def list_facts(offset: Json) -> dict[str, StreamFacts]:
     streams = offset["noted_streams"].items()
-    known = {name: read.get("facts", {}) for name, read in streams}
-    facts: dict[str, StreamFacts] = convert_from_json(known, dict[str, StreamFacts])
+    facts_by_stream = {name: stream_offset.get("facts", {}) for name, stream_offset in streams}
+    facts: dict[str, StreamFacts] = convert_from_json(facts_by_stream, dict[str, StreamFacts])
     return facts

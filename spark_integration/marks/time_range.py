@@ -33,7 +33,7 @@ class TimeRange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     def cap(self, time: int | None) -> int | None:
         return time if time is None or self.end_at is None else min(time, self.end_at)
 
-    def continue_as(self, asked: TimeRange) -> TimeRange:
+    def continue_as(self, wanted_range: TimeRange) -> TimeRange:
         """Return the range of a query that continues from a checkpoint with this one.
 
         `start_at` stays, and `end_at` must not change, because later rows were skipped.
@@ -41,13 +41,13 @@ class TimeRange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
         >>> TimeRange(0).continue_as(TimeRange(5, 60))
         TimeRange(start_at=0, end_at=60)
         """
-        if self.end_at not in {None, asked.end_at}:
+        if self.end_at not in {None, wanted_range.end_at}:
             raise Rejected(
                 f"the query was started with end_at={format_time(self.end_at)} and skipped later "
-                f"rows: to read up to end_at={format_time(asked.end_at)}, start a query with a new "
-                "checkpoint"
+                f"rows: to read up to end_at={format_time(wanted_range.end_at)}, start a query "
+                "with a new checkpoint"
             )
-        return replace(self, end_at=asked.end_at)
+        return replace(self, end_at=wanted_range.end_at)
 
     def filter_rows(
         self, batches: Iterator[pa.RecordBatch], event_time: str

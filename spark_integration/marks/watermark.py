@@ -34,9 +34,9 @@ LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    timed = rows.withWatermark(MARK_TIME, "0 seconds")
+    rows_with_watermark = rows.withWatermark(MARK_TIME, "0 seconds")
     return _select_events(
-        timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
+        rows_with_watermark, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
     )
 
 

@@ -63,8 +63,10 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 ) -> CompleteWindow:
     times = convert_time(start), convert_time(end)
     if times[0] >= times[1]:
-        first, last = map(format_time, times)
-        raise Rejected(f"the window is empty: its start {first} is not before its end {last}")
+        shown_start, shown_end = map(format_time, times)
+        raise Rejected(
+            f"the window is empty: its start {shown_start} is not before its end {shown_end}"
+        )
     stream = noted.name
     check_one_of("late", late, OnMissing)
     check_promised(domain)
@@ -74,8 +76,8 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         def judge(wait_ms: int) -> Steps:
             nonlocal domain
             domain = domain or (yield from ask_event_domain(stream))
-            asked = Requirement(to=times[1], domain=domain, wait_ms=wait_ms)
-            answer: Completeness = yield ask_completeness(stream, asked)
+            requirement = Requirement(to=times[1], domain=domain, wait_ms=wait_ms)
+            answer: Completeness = yield ask_completeness(stream, requirement)
             if answer.status != "waiting":
                 pages.append((yield ask_windows(stream, tiling, times[0], domain, limit=1)))
             return answer
@@ -85,17 +87,23 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
     if not apply_policy(answer, read.missing, late).is_complete:
         raise Rejected(answer.sentence)
-    found = pages[-1]
-    AnotherLog.check(stream, found.logs, log_id)
-    if not found.windows:
-        at = format_time(answer.complete_to)
-        raise Rejected(f"{stream} is sealed at {at}: no window follows")
-    window = found.windows[0]
+    page = pages[-1]
+    AnotherLog.check(stream, page.logs, log_id)
+    if not page.windows:
+        seal_time = format_time(answer.complete_to)
+        raise Rejected(f"{stream} is sealed at {seal_time}: no window follows")
+    window = page.windows[0]
     if (window.missing and read.missing == "fail") or (window.late and late == "fail"):
         raise RowsMissing(window.missing, window.late)
-    missing = window.missing.sentence if window.missing and read.missing == "warn" else ""
-    rows = window.late.sentence if window.late and late == "warn" else ""
-    if missing or rows:
-        named = map(format_time, times)
-        log.warning("stream %r from %s to %s is complete%s%s", stream, *named, missing, rows)
+    missing_clause = window.missing.sentence if window.missing and read.missing == "warn" else ""
+    late_clause = window.late.sentence if window.late and late == "warn" else ""
+    if missing_clause or late_clause:
+        shown_times = map(format_time, times)
+        log.warning(
+            "stream %r from %s to %s is complete%s%s",
+            stream,
+            *shown_times,
+            missing_clause,
+            late_clause,
+        )
     return window

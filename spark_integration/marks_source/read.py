@@ -92,13 +92,15 @@ def unite_with_marks(
     marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
 ) -> DataFrame:
     """Return the events in a union with the marks, which come first."""
-    columns = [_select_for_mark(field, event_time) for field in events.schema]
+    mark_columns = [_select_for_mark(field, event_time) for field in events.schema]
     sides = []
-    for each in marks:
-        timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
-        sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
+    for marks_frame in marks:
+        marks_with_watermark = marks_frame.withColumnRenamed("time", event_time).withWatermark(
+            event_time, "0 seconds"
+        )
+        sides.append(marks_with_watermark.select(*mark_columns, F.lit(col=True).alias(IS_MARK)))
     sides.append(events.withColumn(IS_MARK, F.lit(col=False)))
-    union = reduce(lambda one, other: one.union(other), sides)  # Connect's class differs in 3.5
+    union = reduce(lambda left, right: left.union(right), sides)  # Connect's class differs in 3.5
     return select_union_events(union, event_time, policy.dedup_retention_ms)
 
 

@@ -36,8 +36,8 @@ def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, An
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     plans = {}
-    for stream, name in query.kafka.topics.items():
-        plans[stream] = TopicPlan(name, Topic(client, name), query.kafka)
+    for stream, topic_name in query.kafka.topics.items():
+        plans[stream] = TopicPlan(topic_name, Topic(client, topic_name), query.kafka)
     return TopicPlanner(query, marks, plans)
 
 
@@ -47,9 +47,14 @@ class TopicPlanner(Planner):
     def __init__(
         self, query: MarksQuery, marks: Mapping[str, Releaser], plans: Mapping[str, TopicPlan]
     ) -> None:
-        begun = query.kafka.begun if query.kafka else {}
-        facts = {s: StreamFacts(query.domain, query.lag_ms, begun.get(s)) for s in query.streams}
-        streams = {stream: StreamOffset(facts=each) for stream, each in facts.items()}
+        whole_by_stream = query.kafka.begun if query.kafka else {}
+        facts = {
+            stream: StreamFacts(query.domain, query.lag_ms, whole_by_stream.get(stream))
+            for stream in query.streams
+        }
+        streams = {
+            stream: StreamOffset(facts=stream_facts) for stream, stream_facts in facts.items()
+        }
         beginning = NotedOffset(streams, uuid.uuid4().hex)
         super().__init__(beginning, query.policy, marks, query.backlog)
         self._query = query
@@ -61,97 +66,117 @@ class TopicPlanner(Planner):
         for plan in self._plans.values():
             plan.freeze()
 
-    def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
-        read = self._find_read(begun.token) if begun.run else {}
-        self.judge_backlog(begun, read)
+    def find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
+        positions = self._find_read(start_offset.token) if start_offset.run else {}
+        self.judge_backlog(start_offset, positions)
         streams = {
-            stream: self._admit(stream, each, read.get(stream, {}))
-            for stream, each in begun.streams.items()
+            stream: self._admit(stream, stream_offset, positions.get(stream, {}))
+            for stream, stream_offset in start_offset.streams.items()
         }
-        return replace(begun, streams=streams)
+        return replace(start_offset, streams=streams)
 
-    def list_ranges(self, begun: NotedOffset, ended: NotedOffset) -> Sequence[InputPartition]:
+    def list_ranges(
+        self, start_offset: NotedOffset, end_offset: NotedOffset
+    ) -> Sequence[InputPartition]:
         """Return the mark's row, with the time in ms.
 
         Spark calls this before it reads a batch, so no row is judged by marks that do not cover it.
         """
-        self.check_covered(ended)
+        self.check_covered(end_offset)
         strict, lag_ms = self._policy.strict, self._query.lag_ms
-        ms = ended.find_watermark(strict=strict, lag_ms=lag_ms).ms
-        return [] if begun == ended or ms is None else [InputPartition(ms)]
+        watermark_ms = end_offset.find_watermark(strict=strict, lag_ms=lag_ms).ms
+        return (
+            []
+            if start_offset == end_offset or watermark_ms is None
+            else [InputPartition(watermark_ms)]
+        )
 
-    def check_covered(self, ended: NotedOffset) -> None:
-        self._find_read(ended.token)
+    def check_covered(self, end_offset: NotedOffset) -> None:
+        self._find_read(end_offset.token)
         for stream, plan in self._plans.items():
-            plan.check_judged(ended.streams[stream], self._progress.last)
+            plan.check_judged(end_offset.streams[stream], self._progress.last)
 
     def follow_last(self) -> NotedOffset:
         """Follow the marks from the last offset in the checkpoint on, and return it."""
-        last = self._progress.find_last_marks(self._query.streams)
-        begun = NotedOffset.from_json(last) if last else self.beginning
+        last_json = self._progress.find_last_marks(self._query.streams)
+        start_offset = NotedOffset.from_json(last_json) if last_json else self.beginning
         for stream, marks in self.marks.items():
-            marks.follow(begun.streams[stream].mark)
-        return begun
+            marks.follow(start_offset.streams[stream].mark)
+        return start_offset
 
-    def judge_backlog(self, begun: NotedOffset, read: Mapping[str, Mapping[int, int]]) -> bool:
+    def judge_backlog(
+        self, start_offset: NotedOffset, positions: Mapping[str, Mapping[int, int]]
+    ) -> bool:
         """Return whether a stream is behind, and keep this for the next offset."""
-        found = [
+        are_behind = [
             self.backlog.look(
-                begun, stream, marks, read.get(stream), idle=marks.final_state != "live"
+                start_offset, stream, marks, positions.get(stream), idle=marks.final_state != "live"
             )
             for stream, marks in self.marks.items()
         ]
-        return any(found)
+        return any(are_behind)
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
         """Wait until marks show from when on each topic is complete, and where a query starts."""
-        begun = self.follow_last().streams
+        start_offsets = self.follow_last().streams
         while True:
-            by_topic = {
-                stream: self._find_whole_from(stream, begun[stream]) for stream in self._plans
+            whole_by_stream = {
+                stream: self._find_whole_from(stream, start_offsets[stream])
+                for stream in self._plans
             }
-            if not combine_whole(by_topic.values()).is_pending:
+            if not combine_whole(whole_by_stream.values()).is_pending:
                 break
             clocks.sleep(PAUSE_S)
             self.follow_last()
-        known = [(plan.name, plan.begun) for plan in self._plans.values()]
-        return by_topic, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
+        named_wholes = [(plan.name, plan.begun) for plan in self._plans.values()]
+        return whole_by_stream, {
+            topic_name: position_to_wire(whole_from.begins)
+            for topic_name, whole_from in named_wholes
+            if whole_from and whole_from.begins
+        }
 
     def _find_read(self, token: str) -> Mapping[str, Mapping[int, int]]:
         streams = self._query.streams
         return self._progress.find_position(
-            token, lambda offset: {name: of(offset) for name, of in streams.items()}
+            token,
+            lambda offset: {stream: position_of(offset) for stream, position_of in streams.items()},
         )
 
-    def _find_whole_from(self, stream: str, begun: StreamOffset) -> WholeFrom | None:
-        marks, bounded = self.marks[stream].history, not self._query.lag_ms
-        return self._plans[stream].find_whole_from(begun.facts.whole, marks, bounded=bounded)
+    def _find_whole_from(self, stream: str, stream_offset: StreamOffset) -> WholeFrom | None:
+        marks, has_bound = self.marks[stream].history, not self._query.lag_ms
+        return self._plans[stream].find_whole_from(
+            stream_offset.facts.whole, marks, has_bound=has_bound
+        )
 
-    def _admit(self, stream: str, begun: StreamOffset, read: Mapping[int, int]) -> StreamOffset:
+    def _admit(
+        self, stream: str, stream_offset: StreamOffset, read_to: Mapping[int, int]
+    ) -> StreamOffset:
         marks, plan = self.marks[stream], self._plans[stream]
-        plan.begin_batch(self._progress.last + 1, read, marks.stream.logs)
-        due = plan.find_due(begun)
-        position = read
+        plan.begin_batch(self._progress.last + 1, read_to, marks.stream.logs)
+        due = plan.find_due(stream_offset)
+        position = read_to
         if plan.is_watched:
             plan.check_limit(due)
             if plan.batch:  # Spark's source has begun
-                facts = replace(begun.facts, whole=self._find_whole_from(stream, begun))
-                begun = replace(begun, facts=facts)
-            waits = marks.has_more(begun.mark)
-            look = plan.look(begun, due, waits=waits)
+                facts = replace(
+                    stream_offset.facts, whole=self._find_whole_from(stream, stream_offset)
+                )
+                stream_offset = replace(stream_offset, facts=facts)
+            waits = marks.has_more(stream_offset.mark)
+            look = plan.look(stream_offset, due, waits=waits)
             if look is None and waits:
-                return begun
+                return stream_offset
             if look is not None:
-                begun = replace(begun, topic_id=look.id or begun.topic_id)
+                stream_offset = replace(stream_offset, topic_id=look.id or stream_offset.topic_id)
                 position = plan.find_position(look)
-            AnotherLog.check(stream, marks.stream.logs, begun.topic_id)
+            AnotherLog.check(stream, marks.stream.logs, stream_offset.topic_id)
         elif due is not None:
             raise Rejected(
                 f"mark {due.seq} of stream {stream!r} came before its rows were read: start the "
                 "query with read_noted_kafka, as before"
             )
-        mark = marks.release(begun.mark, position)
-        if mark != begun.mark:
-            return plan.admit(begun, mark, marks.get_cut(mark))
+        mark = marks.release(stream_offset.mark, position)
+        if mark != stream_offset.mark:
+            return plan.admit(stream_offset, mark, marks.get_cut(mark))
         # a run changes its first offset anyway
-        return begun if self._restated.has_begun else plan.admit(begun, mark, {})
+        return stream_offset if self._restated.has_begun else plan.admit(stream_offset, mark, {})
