@@ -88,16 +88,20 @@ class ColumnForms:
 
         Raises `Rejected` for another form, also if a checkpoint has read UTC or Unix ms so far.
         """
-        stated = [
-            each for each in find_forms(forms, domain, self.column) if self._is_of_column(each)
+        stated_forms = [
+            stated_form
+            for stated_form in find_forms(forms, domain, self.column)
+            if self._is_of_column(stated_form)
         ]
-        for each in stated:
-            self._check_own(each.form)
-            if self.is_utc and not _is_utc_or_ms(each.form):
+        for stated_form in stated_forms:
+            self._check_own(stated_form.form)
+            if self.is_utc and not _is_utc_or_ms(stated_form.form):
                 raise Rejected(
-                    STATED_SINCE.format(column=self.column, stream=self.stream, stated=each.form)
+                    STATED_SINCE.format(
+                        column=self.column, stream=self.stream, stated=stated_form.form
+                    )
                 )
-        return stated
+        return stated_forms
 
     def list_spans(
         self, segment: int, first: int, end: int
@@ -112,8 +116,8 @@ class ColumnForms:
         if not (self.stated or self.own or self.is_utc or is_ours):
             refuse_unknown(kind, self.column, self.stream)
 
-    def _is_of_column(self, stated: StatedForm) -> bool:
-        return stated.form.column == self.column
+    def _is_of_column(self, stated_form: StatedForm) -> bool:
+        return stated_form.form.column == self.column
 
     def _check_own(self, form: EventTimeForm) -> None:
         differing = [
@@ -166,8 +170,8 @@ class EventTimeReader:
             zone = time_form.find_zone(self.form.column, None)
             if zone is None:
                 return values
-            times, _, skipped = convert_local_times(values, zone)
-            self.skipped += skipped
+            times, _, skipped_count = convert_local_times(values, zone)
+            self.skipped += skipped_count
             return _add_fractions(times, values)
         if pa.types.is_integer(kind) and form.format is None and form.unit in US_PER_UNIT:
             counts = values.cast(pa.int64())
@@ -197,13 +201,13 @@ def refuse_unknown(kind: pa.DataType, column: str, stream: str) -> None:
     """Raise `Rejected` for a column that can be read in several ways, with the remedy."""
     if not is_doubtful(kind):
         return
-    what, option, pair = "times without a zone", 'zone="UTC"', "zone=UTC"
+    fault, option, pair = "times without a zone", 'zone="UTC"', "zone=UTC"
     if find_kind(kind) == "number":
-        what, option, pair = "numbers", 'unit="ms"', "unit=ms"
+        fault, option, pair = "numbers", 'unit="ms"', "unit=ms"
     raise Rejected(
         NOT_STATED.format(
             column=column,
-            what=what,
+            what=fault,
             stream=stream,
             option=option,
             pair=pair,
@@ -234,7 +238,7 @@ def _add_fractions(times: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def _to_instants(counts: pa.Array) -> pa.Array:
-    combined = counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
-    if isinstance(combined, pa.ChunkedArray):
-        combined = pa.concat_arrays(combined.chunks)
-    return combined.cast(pa.int64()).cast(pa.timestamp("us")).cast(INSTANT_TYPE)
+    array = counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    return array.cast(pa.int64()).cast(pa.timestamp("us")).cast(INSTANT_TYPE)

@@ -75,12 +75,14 @@ class CutRange:
         ['b']
         """
         first, end = self.from_cut.get(segment, 0), self.to_cut.get(segment, 0)
-        ordered = sorted(starts.items(), key=lambda each: each[1])
-        followed = zip(ordered, [*(start for _, start in ordered[1:]), None], strict=True)
+        start_by_path = sorted(starts.items(), key=lambda path_and_start: path_and_start[1])
+        files_with_next_start = zip(
+            start_by_path, [*(start for _, start in start_by_path[1:]), None], strict=True
+        )
         return {
             path: start
-            for (path, start), following in followed
-            if start < end and (following is None or following > first)
+            for (path, start), next_start in files_with_next_start
+            if start < end and (next_start is None or next_start > first)
         }
 
 
@@ -115,34 +117,34 @@ class LogFiles:
             self._directories.check_names()
         return dict(sorted(self._files.items()))
 
-    def check_kept(self, planned: Mapping[int, int]) -> None:
+    def check_kept(self, planned_ends: Mapping[int, int]) -> None:
         """Raise `Recreated` if a file with rows below a planned offset was replaced or is new."""
         for segment, file in self._changed.items():
-            if file.start < planned.get(segment, 0):
+            if file.start < planned_ends.get(segment, 0):
                 fact = f"{file.path} was replaced, or added below rows that were read"
                 raise Recreated(f"file log {self.root}", fact)
         self._changed.clear()
 
     def _add_new_files(self, segment: int, directory: SegmentDirectory) -> bool:
         """Return whether new files are behind unused offsets."""
-        known = self._files.get(segment, [])
-        for _, new in directory.list_changes():
-            starts = {directory.path / name: start for name, start in new.items()}
+        former_files = self._files.get(segment, [])
+        for _, new_starts in directory.list_changes():
+            starts = {directory.path / name: start for name, start in new_starts.items()}
             self._files[segment] = self._add_files(segment, starts)
-        runs = pairwise(self._files.get(segment, [])[max(len(known) - 1, 0) :])
-        return bool(known) and any(before.end < after.start for before, after in runs)
+        runs = pairwise(self._files.get(segment, [])[max(len(former_files) - 1, 0) :])
+        return bool(former_files) and any(before.end < after.start for before, after in runs)
 
     def _add_files(self, segment: int, starts: dict[LogPath, int]) -> list[LogFile]:
         if self._between is not None:
             starts = self._between.select_files(segment, starts)
-        known = {file.path: file for file in self._files.get(segment, ())}
+        former_files = {file.path: file for file in self._files.get(segment, ())}
         with ThreadPoolExecutor(max_workers=8 if isinstance(self.root, Path) else 32) as pool:
-            read = {
+            new_files = {
                 file.path: file for file in pool.map(self._read_footer, starts, starts.values())
             }
-        for file in read.values() if known else ():
+        for file in new_files.values() if former_files else ():
             self._changed[segment] = min(file, self._changed.get(segment, file), key=_start_of)
-        files = sorted({**known, **read}.values(), key=_start_of)
+        files = sorted({**former_files, **new_files}.values(), key=_start_of)
         _check_order(files)
         return files
 
@@ -190,12 +192,12 @@ def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGrou
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         statistics, last = group.column(column).statistics, first + group.num_rows
-        known = per_ms is not None and statistics is not None and statistics.has_min_max
-        least_time = _convert_to_ms(statistics.min_raw, per_ms) if known else None
-        largest_time = _convert_to_ms(statistics.max_raw, per_ms) if known else None
-        if least_time is not None and largest_time is not None:
-            least_time, largest_time = least_time - margin_ms, largest_time + margin_ms
-        groups.append(RowGroup(first, last, least_time, largest_time))
+        has_range = per_ms is not None and statistics is not None and statistics.has_min_max
+        min_time = _convert_to_ms(statistics.min_raw, per_ms) if has_range else None
+        max_time = _convert_to_ms(statistics.max_raw, per_ms) if has_range else None
+        if min_time is not None and max_time is not None:
+            min_time, max_time = min_time - margin_ms, max_time + margin_ms
+        groups.append(RowGroup(first, last, min_time, max_time))
         first = last
     return tuple(groups)
 
@@ -212,19 +214,17 @@ def find_first_offsets(
     Rows below `from_cut` are earlier; raises `Rejected` if rows above it were deleted. `final` has
     the ends of sealed segments.
     """
-    begun = {segment: run for segment, run in files.items() if run}
-    firsts = {segment: run[0].start for segment, run in begun.items()}
-    for segment, first in {**final, **firsts}.items():
-        known = from_cut.get(segment, 0)
-        if known < first:
+    runs = {segment: run for segment, run in files.items() if run}
+    first_offsets = {segment: run[0].start for segment, run in runs.items()}
+    for segment, first in {**final, **first_offsets}.items():
+        cut_offset = from_cut.get(segment, 0)
+        if cut_offset < first:
             raise Rejected(
-                f"segment {segment}: offsets {known} to {first} are missing and may have had rows "
-                f"of start_at {format_time(start_at)} or later: leave start_at out to begin with "
-                "the rows that are there"
+                f"segment {segment}: offsets {cut_offset} to {first} are missing and may have had "
+                f"rows of start_at {format_time(start_at)} or later: leave start_at out to begin "
+                "with the rows that are there"
             )
-    return {
-        segment: _find_first_offset(run, event_time, start_at) for segment, run in begun.items()
-    }
+    return {segment: _find_first_offset(run, event_time, start_at) for segment, run in runs.items()}
 
 
 def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:

@@ -39,10 +39,12 @@ class ReadRange:
     end_at: Time | None = None
 
     def __post_init__(self) -> None:
-        first, last = self.times.start_at, self.times.end_at
-        if first is not None and last is not None and first >= last:
-            shown = f"start_at {format_time(first)} is not below end_at {format_time(last)}"
-            raise Rejected(f"no range of time: {shown}")
+        start_at, end_at = self.times.start_at, self.times.end_at
+        if start_at is not None and end_at is not None and start_at >= end_at:
+            bounds_text = (
+                f"start_at {format_time(start_at)} is not below end_at {format_time(end_at)}"
+            )
+            raise Rejected(f"no range of time: {bounds_text}")
 
     @property
     def times(self) -> TimeRange:

@@ -91,12 +91,14 @@ class LogPlanner(Planner):
         super().freeze()
         self._target = self._files.refresh()
 
-    def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset | None:
+    def find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset | None:
         """Find no ends while the log has a foreign file, which may be removed soon."""
         try:
-            begun = self._set_times(begun)
-            self._check_own_form(begun)
-            ended = begun if begun.is_read else self._find_ends(begun, limit)
+            start_offset = self._set_times(start_offset)
+            self._check_own_form(start_offset)
+            end_offset = (
+                start_offset if start_offset.is_read else self._find_ends(start_offset, limit)
+            )
         except ForeignFile as refusal:
             now_s = self.monotonic()
             since_s = self._foreign.setdefault(refusal.path, now_s)
@@ -105,45 +107,48 @@ class LogPlanner(Planner):
             if since_s == now_s:
                 log.warning("%s: no batch: %s", self._query.stream, refusal)
             return None
-        self._explain(ended)
-        return ended
+        self._explain(end_offset)
+        return end_offset
 
-    def _check_own_form(self, begun: NotedOffset) -> None:
+    def _check_own_form(self, start_offset: NotedOffset) -> None:
         """Raise `Rejected` if the checkpoint was begun with another zone, unit or format."""
-        known = begun.streams[self._query.stream].facts.own_form
-        own = self._query.columns.own_form
-        if known is None and not own.reads_utc_or_ms:
+        checkpoint_form = start_offset.streams[self._query.stream].facts.own_form
+        query_form = self._query.columns.own_form
+        if checkpoint_form is None and not query_form.reads_utc_or_ms:
             raise Rejected(
                 f"the checkpoint is of an earlier version, which has read UTC or Unix ms, and the "
-                f"query has {own}: start a query with a new checkpoint"
+                f"query has {query_form}: start a query with a new checkpoint"
             )
-        if known is not None and known != own:
-            before, now = (str(each) or "none of zone, unit and format" for each in (known, own))
+        if checkpoint_form is not None and checkpoint_form != query_form:
+            former_text, present_text = (
+                str(own_form) or "none of zone, unit and format"
+                for own_form in (checkpoint_form, query_form)
+            )
             raise Rejected(
-                f"the checkpoint was begun with {before}, and the query has {now}: use the former, "
-                "or start a query with a new checkpoint"
+                f"the checkpoint was begun with {former_text}, and the query has {present_text}: "
+                "use the former, or start a query with a new checkpoint"
             )
 
-    def _find_forms(self, begun: NotedOffset, files: Iterable[LogFile]) -> ColumnForms:
+    def _find_forms(self, start_offset: NotedOffset, files: Iterable[LogFile]) -> ColumnForms:
         """Return how the event times of files are read. Raises `Rejected` if it is not known.
 
         The stream states it. A file with instants needs no statement.
         """
         query = self._query
-        facts = begun.streams[query.stream].facts
-        known = self._forms or ColumnForms(
+        facts = start_offset.streams[query.stream].facts
+        known_forms = self._forms or ColumnForms(
             query.stream,
             query.event_time,
             query.columns.own_form,
             is_utc=facts.own_form is None and not query.columns.own_form,
         )
         types = {
-            (each.time_type, each.is_ours)
-            for each in files
-            if each.time_type is not None and is_doubtful(each.time_type)
+            (file.time_type, file.is_ours)
+            for file in files
+            if file.time_type is not None and is_doubtful(file.time_type)
         }
         if not types:
-            return known
+            return known_forms
         try:
             stream = self._feed.ask_stream()
         except Unreachable:
@@ -151,115 +156,149 @@ class LogPlanner(Planner):
                 raise
             return self._forms
         domain = query.domain or choose_domain(stream.domains)
-        stated = known.take_stated(stream.event_time_forms, domain)
-        found = dataclasses.replace(known, stated=stated)
+        stated_forms = known_forms.take_stated(stream.event_time_forms, domain)
+        forms = dataclasses.replace(known_forms, stated=stated_forms)
         for time_type, is_ours in types:
-            found.check_known(time_type, is_ours=is_ours)
+            forms.check_known(time_type, is_ours=is_ours)
         if self._forms is None:
-            warn_of_utc(found)
-        self._forms = found
-        return found
+            warn_of_utc(forms)
+        self._forms = forms
+        return forms
 
-    def _set_times(self, begun: NotedOffset) -> NotedOffset:
-        asked = self._query.range.times
-        if begun == self.beginning:
-            begin = self._find_first_offsets()
-            read = replace(begun.streams[self._query.stream], segments=begin)
-            begun = replace(begun, streams={self._query.stream: read}, times=asked, begin=begin)
-        return replace(begun, times=begun.times.continue_as(asked))
+    def _set_times(self, start_offset: NotedOffset) -> NotedOffset:
+        wanted_range = self._query.range.times
+        if start_offset == self.beginning:
+            first_offsets = self._find_first_offsets()
+            stream_offset = replace(
+                start_offset.streams[self._query.stream], segments=first_offsets
+            )
+            start_offset = replace(
+                start_offset,
+                streams={self._query.stream: stream_offset},
+                times=wanted_range,
+                begin=first_offsets,
+            )
+        return replace(start_offset, times=start_offset.times.continue_as(wanted_range))
 
     def _find_first_offsets(self) -> dict[int, int]:
         start_at = self._query.range.times.start_at
         if start_at is None:
             return {}
         marks = self._marks.history
-        known = marks.bounded_below(start_at, marks.last_seq)
-        from_cut = {} if known is None else known.cut.offsets
-        files, final = self._find_files(), self._marks.final
-        return find_first_offsets(files, self._query.event_time, start_at, from_cut, final)
+        mark = marks.bounded_below(start_at, marks.last_seq)
+        from_cut = {} if mark is None else mark.cut.offsets
+        files, final_offsets = self._find_files(), self._marks.final
+        return find_first_offsets(files, self._query.event_time, start_at, from_cut, final_offsets)
 
     def _find_files(self) -> FilesBySegment:
         return self._files.refresh() if self._target is None else self._target
 
-    def _find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:
-        files, read = self._find_files(), begun.streams[self._query.stream]
+    def _find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset:
+        files, stream_offset = self._find_files(), start_offset.streams[self._query.stream]
         self._foreign.clear()
-        deleted = self._find_deleted(files, read.segments)
-        unread, end_at = Unread(files, read.segments), begun.times.end_at
+        deleted_ends = self._find_deleted(files, stream_offset.segments)
+        unread, end_at = Unread(files, stream_offset.segments), start_offset.times.end_at
         if end_at is not None:
-            unread = unread.limit_to_cut(self._marks.find_cut(end_at, read.mark))
+            unread = unread.limit_to_cut(self._marks.find_cut(end_at, stream_offset.mark))
         rows = unread.count_rows()
-        limit = self._choose_limit(begun, limit, is_read=not any(rows.values()))
+        limit = self._choose_limit(start_offset, limit, is_read=not any(rows.values()))
         if isinstance(limit, ReadMaxRows):
             rows = compute_shares(rows, limit.max_rows)
-        ends = {**read.segments, **unread.find_ends(rows)}
-        mark = self._marks.release(read.mark, {**deleted, **ends})
-        whole = self._find_whole(read, files, deleted, begun.times.start_at)
-        facts = replace(read.facts, whole=whole)
-        ended = replace(read, mark=mark, segments=ends, facts=facts)
-        return replace(begun, streams={self._query.stream: ended})
+        ends = {**stream_offset.segments, **unread.find_ends(rows)}
+        mark = self._marks.release(stream_offset.mark, {**deleted_ends, **ends})
+        whole_from = self._find_whole(
+            stream_offset, files, deleted_ends, start_offset.times.start_at
+        )
+        facts = replace(stream_offset.facts, whole=whole_from)
+        next_offset = replace(stream_offset, mark=mark, segments=ends, facts=facts)
+        return replace(start_offset, streams={self._query.stream: next_offset})
 
-    def _choose_limit(self, begun: NotedOffset, usual: ReadLimit, *, is_read: bool) -> ReadLimit:
+    def _choose_limit(
+        self, start_offset: NotedOffset, usual_limit: ReadLimit, *, is_read: bool
+    ) -> ReadLimit:
         stream, catch_up = self._query.stream, self._query.catch_up
-        position = begun.streams[stream].segments
-        is_behind = self.backlog.look(begun, stream, self._marks, position, idle=is_read)
+        position = start_offset.streams[stream].segments
+        is_behind = self.backlog.look(start_offset, stream, self._marks, position, idle=is_read)
         if catch_up is None or not is_behind:
-            return usual
-        larger = catch_up.max_rows_per_trigger
-        return ReadMaxRows(larger) if larger else ReadAllAvailable()
+            return usual_limit
+        larger_limit = catch_up.max_rows_per_trigger
+        return ReadMaxRows(larger_limit) if larger_limit else ReadAllAvailable()
 
     def _find_whole(
         self,
-        begun: StreamOffset,
+        stream_offset: StreamOffset,
         files: FilesBySegment,
-        deleted: Mapping[int, int],
+        deleted_ends: Mapping[int, int],
         start_at: int | None,
     ) -> WholeFrom | None:
         """Return from when on the query has all rows, `None` if some were deleted before it."""
-        known, read = begun.facts.whole, begun.segments
-        is_new = known == NEW_LOG
-        firsts = [run[0].start for s, run in files.items() if run and (is_new or s not in read)]
-        if any(firsts) or any(end for s, end in deleted.items() if s not in read):
+        known_whole, position = stream_offset.facts.whole, stream_offset.segments
+        is_new = known_whole == NEW_LOG
+        first_offsets = [
+            run[0].start
+            for segment, run in files.items()
+            if run and (is_new or segment not in position)
+        ]
+        if any(first_offsets) or any(
+            end for segment, end in deleted_ends.items() if segment not in position
+        ):
             return None
-        first = WHOLE_LOG if start_at is None else WholeFrom(time=start_at)
-        return first if is_new else known
+        beginning = WHOLE_LOG if start_at is None else WholeFrom(time=start_at)
+        return beginning if is_new else known_whole
 
     def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
-        deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
+        deleted_ends = {
+            segment: end for segment, end in self._marks.final.items() if not files.get(segment)
+        }
         self._files.check_kept(read_to)
         for segment, offset in read_to.items():
-            check_there(files.get(segment, []), offset, deleted.get(segment, 0))
-        last = self._marks.history.last
-        if last is None or self._target is not None:
-            return deleted
-        ends = {s: end for s, end in last.cut.offsets.items() if s not in deleted}
-        there = {s: files[s][-1].end if files.get(s) else 0 for s in ends}
-        missing = {s for s in ends if ends[s] > there[s]}
+            check_there(files.get(segment, []), offset, deleted_ends.get(segment, 0))
+        last_mark = self._marks.history.last
+        if last_mark is None or self._target is not None:
+            return deleted_ends
+        needed_ends = {
+            segment: end
+            for segment, end in last_mark.cut.offsets.items()
+            if segment not in deleted_ends
+        }
+        log_ends = {
+            segment: files[segment][-1].end if files.get(segment) else 0 for segment in needed_ends
+        }
+        missing_segments = {
+            segment for segment in needed_ends if needed_ends[segment] > log_ends[segment]
+        }
         query = self._query
-        for s in sorted(missing - self._missing):
-            log.warning(MISSING_ROWS, query.stream, s, ends[s], query.root, there[s])
-        self._missing = missing
-        return deleted
+        for missing in sorted(missing_segments - self._missing):
+            log.warning(
+                MISSING_ROWS,
+                query.stream,
+                missing,
+                needed_ends[missing],
+                query.root,
+                log_ends[missing],
+            )
+        self._missing = missing_segments
+        return deleted_ends
 
-    def _explain(self, ended: NotedOffset) -> None:
-        read, last = ended.streams[self._query.stream], self._last
-        following = self._marks.history.after(read.mark.seq, 1)
-        watermark = self._find_watermark(ended).explain_wait(following, read.segments)
-        if last is None or watermark != last[1]:
+    def _explain(self, end_offset: NotedOffset) -> None:
+        stream_offset, last_report = end_offset.streams[self._query.stream], self._last
+        following = self._marks.history.after(stream_offset.mark.seq, 1)
+        watermark = self._find_watermark(end_offset).explain_wait(following, stream_offset.segments)
+        if last_report is None or watermark != last_report[1]:
             stream = self._query.stream
             log.debug("%s: watermark %s, as %s", stream, watermark.ms, watermark.because)
-        self._last = ended, watermark
+        self._last = end_offset, watermark
 
     def report_latest(self) -> Json | None:
         if self._last is None:
             return None
-        ended, watermark = self._last
-        files, times = Unread(self._files.refresh(is_checked=False), {}), ended.times
-        read = ended.streams[self._query.stream]
-        if ended.is_read:
-            files = files.limit_to_cut(read.segments)
+        end_offset, watermark = self._last
+        files, times = Unread(self._files.refresh(is_checked=False), {}), end_offset.times
+        stream_offset = end_offset.streams[self._query.stream]
+        if end_offset.is_read:
+            files = files.limit_to_cut(stream_offset.segments)
         elif times.end_at is not None:
-            files = files.limit_to_cut(self._marks.find_cut(times.end_at, read.mark))
+            files = files.limit_to_cut(self._marks.find_cut(times.end_at, stream_offset.mark))
         ends = {segment: run[-1].end for segment, run in files.files.items() if run}
         return {
             "stream": self._query.stream,
@@ -274,23 +313,30 @@ class LogPlanner(Planner):
         strict = self._query.policy.strict if strict is None else strict
         return offset.find_watermark(strict=strict, lag_ms=self._query.lag_ms)
 
-    def list_ranges(self, begun: NotedOffset, ended: NotedOffset) -> Sequence[LogTask]:
-        if begun == ended:
+    def list_ranges(self, start_offset: NotedOffset, end_offset: NotedOffset) -> Sequence[LogTask]:
+        if start_offset == end_offset:
             return []
-        work = list(self._find_work(begun, ended))
-        first, *others = divide_into_tasks(work, self._query.batches.cores or 1) or [[]]
-        mark_ms = self._find_watermark(ended).ms
-        late_below = self._find_watermark(begun, strict=False).ms
-        marking = LogTask(tuple(first), ended.times, mark_ms, late_below)
-        return [marking, *(LogTask(tuple(each), ended.times, None, late_below) for each in others)]
+        slices = list(self._find_work(start_offset, end_offset))
+        first_task, *other_tasks = divide_into_tasks(slices, self._query.batches.cores or 1) or [[]]
+        mark_ms = self._find_watermark(end_offset).ms
+        late_below = self._find_watermark(start_offset, strict=False).ms
+        task_with_mark = LogTask(tuple(first_task), end_offset.times, mark_ms, late_below)
+        return [
+            task_with_mark,
+            *(LogTask(tuple(task), end_offset.times, None, late_below) for task in other_tasks),
+        ]
 
-    def _find_work(self, begun: NotedOffset, ended: NotedOffset) -> Iterator[Slice]:
+    def _find_work(self, start_offset: NotedOffset, end_offset: NotedOffset) -> Iterator[Slice]:
         files = self._files.refresh(is_checked=False)  # the batch is planned already
-        starts, ends = (each.streams[self._query.stream].segments for each in (begun, ended))
-        starts = {**ended.begin, **starts}
+        starts, ends = (
+            offset.streams[self._query.stream].segments for offset in (start_offset, end_offset)
+        )
+        starts = {**end_offset.begin, **starts}
         self._files.check_kept(ends)
-        unread = (select_unread(files.get(s, ()), starts.get(s, 0)) for s in ends)
-        forms = self._find_forms(ended, chain.from_iterable(unread))
+        unread_files = (
+            select_unread(files.get(segment, ()), starts.get(segment, 0)) for segment in ends
+        )
+        forms = self._find_forms(end_offset, chain.from_iterable(unread_files))
         for segment, end in ends.items():
             run, start = files.get(segment, []), starts.get(segment, 0)
             if start < end:
