@@ -79,7 +79,10 @@ def find_untested(running: str) -> tuple[str, str] | None:
     fact = f"noted-time is tested with PySpark up to {newest_text}"
     return (
         f"{fact}, and {running} may plan queries so that rows are lost",
-        f"install PySpark {newest_text}, or set {ACCEPTING_VARIABLE}={release_text} to accept the risk",
+        (
+            f"install PySpark {newest_text}, or set {ACCEPTING_VARIABLE}={release_text} to accept "
+            "the risk"
+        ),
     )
 
 
