@@ -56,10 +56,15 @@ class PositionListener(StreamingQueryListener):
         self._reader = (url, stream, group, reader)
         self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token
-        mappers = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
-        self._position_of = [
-            mapper.among_others if isinstance(mapper, KafkaTopic) else mapper for mapper in mappers
-        ]
+        mappers: Sequence[PositionOf] = (NotedLog(stream), KafkaTopic(stream))
+        if position:
+            mappers = (position,)
+        self._position_of: list[PositionOf] = []
+        for mapper in mappers:
+            if isinstance(mapper, KafkaTopic):
+                self._position_of.append(mapper.among_others)
+            else:
+                self._position_of.append(mapper)
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
 
@@ -83,9 +88,8 @@ class PositionListener(StreamingQueryListener):
         """Report the end offsets of the committed batch."""
         progress = event.progress
         if self._query_name in {None, progress.name}:
-            position = _join_positions(
-                [source.endOffset for source in progress.sources], self._position_of
-            )
+            offsets = [source.endOffset for source in progress.sources]
+            position = _join_positions(offsets, self._position_of)
             if position:
                 self._positions[str(progress.id)] = position
                 self._client.advance(position)
@@ -107,8 +111,10 @@ class PositionListener(StreamingQueryListener):
 
 def _join_positions(offsets: Sequence[str], mappers: Sequence[PositionOf]) -> dict[int, int]:
     position: dict[int, int] = {}
-    events = (offset for offset in map(_parse_offset, offsets) if not is_of_marks(offset))
-    for offset in events:
+    for text in offsets:
+        offset = _parse_offset(text)
+        if is_of_marks(offset):
+            continue
         for map_position in mappers:
             with suppress(Rejected):
                 join_into(position, map_position(offset))

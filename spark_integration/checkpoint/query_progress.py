@@ -19,11 +19,13 @@ from msgspec import Struct
 from noted_time import Rejected
 from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, open_checkpoint, parse_place
-from spark_integration.marks.offset import is_of_log, is_of_marks
+from spark_integration.marks.offset import is_noted, is_of_marks
 from spark_integration.marks.watermark import MULTIPLE_POLICY
 from spark_integration.session.settings import EVENTS_SUFFIX, OWN_PREFIX
 
-IN_ORDER, BY_NAME = "v1", "v2"  # versions of Spark's offset log: sources by place or by name
+# versions of Spark's offset log, which lists sources by place or by name
+IN_ORDER = "v1"
+BY_NAME = "v2"
 NO_OFFSET = "-"
 
 K = TypeVar("K")
@@ -67,22 +69,20 @@ class QueryProgress:
         for place, marks_offset in enumerate(offsets, start=1):
             if is_of_marks(marks_offset) and marks_offset["token"] == token:
                 events_offset = _find_only_source(marks_offset["noted_streams"], offsets[place:])
-                return {} if events_offset is None else position_of(events_offset)
+                if events_offset is None:
+                    return {}
+                return position_of(events_offset)
         raise _build_refusal(self.checkpoint, "was written by another query")
 
     def find_last_marks(self, streams: Collection[str]) -> Json | None:
+        """Return the last offset of the marks of `streams`, `None` before the first batch."""
         if not self._files.list_names("offsets"):
             return None
         _, sources = self._read_newest()
-        marks_offsets = filter(is_of_marks, order_offsets(sources))
-        return next(
-            (
-                marks_offset
-                for marks_offset in marks_offsets
-                if marks_offset["noted_streams"].keys() == set(streams)
-            ),
-            None,
-        )
+        for offset in order_offsets(sources):
+            if is_of_marks(offset) and offset["noted_streams"].keys() == set(streams):
+                return offset
+        return None
 
     def read_query_id(self) -> str:
         text = self._files.read("metadata")
@@ -111,7 +111,8 @@ class QueryProgress:
             raise _build_refusal(self.checkpoint, f"does not have batch {batch_id}")
         metadata, sources = self._parse_entry(text)
         policy = metadata.get("conf", {}).get(MULTIPLE_POLICY, "min").lower()
-        watermark_ms, offsets = _parse_watermark_ms(metadata), order_offsets(sources)
+        watermark_ms = _parse_watermark_ms(metadata)
+        offsets = order_offsets(sources)
         return PlannedBatch(self.read_query_id(), batch_id, watermark_ms, policy, offsets)
 
     def read_watermark(self, batch_id: int) -> int | None:
@@ -124,12 +125,15 @@ class QueryProgress:
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
         """Read files by name after the first listing; stores list 10 before 9."""
-        files, next_batch = self._files, self.last + 1
+        files = self._files
+        next_batch = self.last + 1
         if self.last < 0:
-            batch_ids = (int(name) for name in files.list_names("offsets") if name.isdigit())
+            batch_ids = [int(name) for name in files.list_names("offsets") if name.isdigit()]
             next_batch = max(batch_ids, default=0)
         while (text := files.read(f"offsets/{next_batch}")) is not None:
-            self.last, self._text, next_batch = next_batch, text, next_batch + 1
+            self.last = next_batch
+            self._text = text
+            next_batch += 1
         if self.last < 0:
             raise _build_refusal(self.checkpoint, "has no batch yet")
         return self._parse_entry(self._text)
@@ -140,9 +144,18 @@ class QueryProgress:
             raise Rejected(f"offset log {version!r} of {self.checkpoint} needs a newer noted-time")
         if version == IN_ORDER:
             lines = [f"{place}:{line}" for place, line in enumerate(lines)]
-        named_ends = (line.split(":", 1) for line in (f":{head}", *lines))
-        sources = {name: None if end == NO_OFFSET else json.loads(end) for name, end in named_ends}
-        return sources.pop("") or {}, sources
+        metadata = _parse_end(head) or {}
+        sources: dict[str, Any] = {}
+        for line in lines:
+            name, end = line.split(":", 1)
+            sources[name] = _parse_end(end)
+        return metadata, sources
+
+
+def _parse_end(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    if text == NO_OFFSET:
+        return None
+    return json.loads(text)
 
 
 def order_offsets(
@@ -160,7 +173,7 @@ def order_offsets(
     ({'noted_streams': {'b': {}}, 'token': 't'}, {'b': {}})
     """
     names = sorted(sources, key=lambda name: name.zfill(9))  # as numbers, if they are
-    if not all(map(str.isdigit, names)):
+    if not all(name.isdigit() for name in names):
         names = _order_names(names, sources, token, position_of)
     return tuple(sources[name] for name in names)
 
@@ -171,16 +184,23 @@ def _order_names(
     token: str,
     position_of: Callable[[Any], object] | None,
 ) -> list[str]:
-    marks_names = [
-        name for name in names if is_of_marks(sources[name]) and name + EVENTS_SUFFIX not in sources
-    ]
+    marks_names: list[str] = []
+    events_names: list[str] = []
+    own_names: list[str] = []  # of file logs, and of marks with their events directly after them
+    for name in names:
+        has_marks = is_of_marks(sources[name]) and name + EVENTS_SUFFIX not in sources
+        has_events = not name.startswith(OWN_PREFIX)
+        if has_marks:
+            marks_names.append(name)
+        if has_events:
+            events_names.append(name)
+        if not (has_marks or has_events):
+            own_names.append(name)
+    readable_names: set[str] = set()
+    if position_of is not None:
+        readable_names = {name for name in events_names if _can_read(position_of, sources[name])}
     marks_names.sort(key=lambda name: sources[name]["token"] == token)
-    events_names = [name for name in names if not name.startswith(OWN_PREFIX)]
-    readable_names = {
-        name for name in events_names if position_of and _can_read(position_of, sources[name])
-    }
     events_names.sort(key=lambda name: (name in readable_names, sources[name] is None))
-    own_names = [name for name in names if name not in {*marks_names, *events_names}]
     if not marks_names:
         return [*events_names, *own_names]
     if len(marks_names) != len(events_names) or len(readable_names) > 1:
@@ -203,9 +223,7 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
 
 
 def _find_only_source(streams: Iterable[str], later_offsets: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    events_offsets = list(
-        takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), later_offsets)
-    )
+    events_offsets = list(takewhile(lambda offset: not is_noted(offset), later_offsets))
     if len(events_offsets) != 1:
         raise Rejected(
             f"the marks of stream {','.join(streams)!r} cover one source, but "

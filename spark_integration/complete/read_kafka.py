@@ -109,7 +109,8 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     rows = read_records(spark, topic.name, ranges, source_options)
     events = require_event_time(records.parsed(rows), event_time)
     time = F.col(f"`{event_time}`")
-    start_at, end_at = (F.timestamp_millis(F.lit(bound)) for bound in (window.start, window.end))
+    start_at = F.timestamp_millis(F.lit(window.start))
+    end_at = F.timestamp_millis(F.lit(window.end))
     return events.where((time >= start_at) & (time < end_at))
 
 
@@ -139,9 +140,8 @@ def find_needed_ranges(
     ranges = {}
     for partition, begin in sorted(begins.items()):
         end = max(begin, window.to_cut.offsets.get(partition, begin))
-        ranges[partition] = OffsetRange(
-            min(end, max(begin, first_offsets.get(partition, begin))), end
-        )
+        start = max(begin, first_offsets.get(partition, begin))
+        ranges[partition] = OffsetRange(min(start, end), end)
     return ranges
 
 
@@ -172,36 +172,44 @@ def find_deleted_ranges(
 def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
     if not (own_segments and window.exact):
         return {}
-    return {
-        partition: window.from_cut.offsets.get(partition, 0) for partition in window.to_cut.offsets
-    }
+    starts = window.from_cut.offsets
+    return {partition: starts.get(partition, 0) for partition in window.to_cut.offsets}
 
 
 def _find_begins(
     topic: Topic, window: CompleteWindow, policy: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Return the first offsets that Kafka still has, and those at or after the window's start.
+
+    Under the policy "fail", raises `Rejected` if deleted records may have been in the window.
+    """
     time_offsets = topic.offsets_at(max(0, window.start))  # first, to notice later deletions
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
-    if deleted_ranges := find_deleted_ranges(window, begins, time_offsets):
-        ranges_text = "; ".join(
-            f"partition {partition}, {offset_range.start} to {offset_range.end}"
-            for partition, offset_range in deleted_ranges.items()
-        )
-        message = (
-            f"topic {topic.name!r}: records were deleted that may have been in the window from "
-            f"{format_time(window.start)} to {format_time(window.end)}: {ranges_text}"
-        )
-        if policy == "fail":
-            remedy = "read it sooner, or keep records for longer (retention.ms)"
-            raise Rejected(f'{message}; {remedy}. deleted="accept" reads the rest')
-        log.warning("%s", message)
+    deleted_ranges = find_deleted_ranges(window, begins, time_offsets)
+    if not deleted_ranges:
+        return begins, time_offsets
+    range_texts: list[str] = []
+    for partition, offset_range in deleted_ranges.items():
+        range_texts.append(f"partition {partition}, {offset_range.start} to {offset_range.end}")
+    message = (
+        f"topic {topic.name!r}: records were deleted that may have been in the window from "
+        f"{format_time(window.start)} to {format_time(window.end)}: {'; '.join(range_texts)}"
+    )
+    if policy == "fail":
+        remedy = "read it sooner, or keep records for longer (retention.ms)"
+        raise Rejected(f'{message}; {remedy}. deleted="accept" reads the rest')
+    log.warning("%s", message)
     return begins, time_offsets
 
 
 def wait_until_readable(
     topic: Topic, cut: Mapping[int, int], *, timeout_s: float, reads_committed: bool = False
 ) -> TopicLook:
+    """Wait until readers of the topic reach a cut, and return its ends then.
+
+    With `reads_committed`, open transactions hold readers back.
+    """
     deadline = clocks.monotonic() + timeout_s
     while True:
         look = topic.look(committed=reads_committed)
@@ -220,23 +228,24 @@ def wait_until_readable(
             f"cut is at {first_missing.needed}: read it later, or see page 'Symptoms and "
             "remedies', section 'A transaction hangs'"
         )
-    ends = (
-        f"ends at {first_missing.offset}"
-        if first_missing.segment in look.ends
-        else "does not exist"
+    fault = "does not exist"
+    if first_missing.segment in look.ends:
+        fault = f"ends at {first_missing.offset}"
+    raise topic.build_recreated(
+        f"partition {first_missing.segment} {fault}, and the writers noted {first_missing.needed} "
+        "(or the stream is of another topic)"
     )
-    fact = f"partition {first_missing.segment} {ends}, and the writers noted {first_missing.needed}"
-    raise topic.build_recreated(f"{fact} (or the stream is of another topic)")
 
 
 def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
+    starts = {partition: offset_range.start for partition, offset_range in ranges.items()}
+    ends = {partition: offset_range.end for partition, offset_range in ranges.items()}
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
-    for place, option_name in enumerate(("startingOffsets", "endingOffsets")):
-        offsets = {partition: offset_range[place] for partition, offset_range in ranges.items()}
-        reader = reader.option(option_name, json.dumps({topic: position_to_wire(offsets)}))
+    reader = reader.option("startingOffsets", json.dumps({topic: position_to_wire(starts)}))
+    reader = reader.option("endingOffsets", json.dumps({topic: position_to_wire(ends)}))
     return reader.load()
 
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 PLACE_COLUMNS = ("partition", "offset")
 
-SEQ_COLUMN, LOWER_COLUMN, WRITER_COLUMN = "_seq", "_lower", "_writer"
+SEQ_COLUMN = "_seq"
+LOWER_COLUMN = "_lower"
+WRITER_COLUMN = "_writer"
 IS_RECORD = "_is_record"
 ADDED_COLUMNS = (SEQ_COLUMN, LOWER_COLUMN, WRITER_COLUMN, IS_RECORD)
 
@@ -92,11 +94,13 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
 
 
 def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, int]:
+    """Return the cut of the last mark that was written before `since`, or of the first mark."""
     written_from = MIN_INT64 if since is None else unix_ms_of(since)
-    later_numbers = (
-        number for number, written_at in enumerate(marks.written) if written_at >= written_from
-    )
-    number = next(later_numbers, len(marks)) - 1
+    number = len(marks) - 1
+    for later_number, written_at in enumerate(marks.written):
+        if written_at >= written_from:
+            number = later_number - 1
+            break
     if number < 0 and marks.first_seq > 1:
         log.warning(
             "topic %r: late rows below the cut of mark %d, written at %s, cannot be found, because "
@@ -110,7 +114,8 @@ def _find_ranges(
     topic: str, start: Mapping[int, int], begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[tuple[int, OffsetRange]]:
     for partition, end in sorted(ends.items()):
-        first, begin = start.get(partition, 0), begins.get(partition, 0)
+        first = start.get(partition, 0)
+        begin = begins.get(partition, 0)
         if begin > first:
             log.warning(
                 "topic %r, partition %d: the records from %d to %d were deleted and may have been "
@@ -135,11 +140,11 @@ def _join_marks(
     spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
 ) -> DataFrame:
     """Sort events and steps by offset; Spark has no as-of join."""
-    steps = [
-        (partition, offset, marks.first_seq + number, _limit_lower(marks.lowers[number]))
-        for partition, offset_range in ranges.items()
-        for offset, number in _find_steps(marks, partition, offset_range.start)
-    ]
+    steps: list[tuple[int, int, int, int]] = []
+    for partition, offset_range in ranges.items():
+        for offset, number in _find_steps(marks, partition, offset_range.start):
+            lower = _limit_lower(marks.lowers[number])
+            steps.append((partition, offset, marks.first_seq + number, lower))
     columns = f"partition int, offset bigint, {SEQ_COLUMN} bigint, {LOWER_COLUMN} bigint"
     rows = events.withColumn(IS_RECORD, F.lit(col=True)).unionByName(
         spark.createDataFrame(steps, columns), allowMissingColumns=True
@@ -158,7 +163,10 @@ def _limit_lower(lower: int) -> int:
 
 
 def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple[int, int]]:
-    offsets, numbers = (column.tolist() for column in marks.steps(partition))
+    """Yield the steps from `start` on: an offset, and the last mark that does not cover it."""
+    offset_column, number_column = marks.steps(partition)
+    offsets = offset_column.tolist()
+    numbers = number_column.tolist()
     first = bisect_right(offsets, start) - 1
     for offset, number in zip(offsets[first:], numbers[first:], strict=True):
         if number >= 0:
