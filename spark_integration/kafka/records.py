@@ -64,7 +64,9 @@ class KafkaRecords:
 
     def parsed(self, rows: DataFrame) -> DataFrame:
         """Return the events of the source's rows."""
-        return self.parse(rows) if self.parse else rows
+        if self.parse is None:
+            return rows
+        return self.parse(rows)
 
 
 def normalize_options(records: KafkaRecords, reader: str, *taken_names: str) -> dict[str, Any]:
@@ -77,22 +79,18 @@ def normalize_options(records: KafkaRecords, reader: str, *taken_names: str) -> 
     Raises `Rejected` for `OWN_OPTIONS` and `taken_names`, which the function `reader` sets.
     """
     own_names = (*OWN_OPTIONS, *taken_names)
-    documented_names = (
-        *map(str, AheadLimit),
-        *own_names,
-        *PATTERN_OPTIONS,
-        STARTING_OFFSETS,
-        "failOnDataLoss",
-    )
-    name_by_lower = {
-        documented_name.lower(): documented_name for documented_name in documented_names
-    }
+    documented_names = [limit.value for limit in AheadLimit]
+    documented_names += [*own_names, *PATTERN_OPTIONS, STARTING_OFFSETS, "failOnDataLoss"]
+    name_by_lower = {name.lower(): name for name in documented_names}
     normalized_options: dict[str, Any] = {}
     for name, value in records.options.items():
         lower = name.lower()
-        normalized_options[
-            name_by_lower.get(lower, lower if lower.startswith(CLIENT_PREFIX) else name)
-        ] = value
+        if lower in name_by_lower:
+            normalized_options[name_by_lower[lower]] = value
+        elif lower.startswith(CLIENT_PREFIX):
+            normalized_options[lower] = value
+        else:
+            normalized_options[name] = value
     for name in PATTERN_OPTIONS:
         if name in normalized_options:
             raise Rejected(f"option {name}: name the topics in {reader}, because each has a stream")
@@ -114,10 +112,14 @@ def choose_topic_options(options: Sequence[object], fields: Mapping[type, str]) 
 
 
 def find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
-    name, _, _ = AheadLimit.AT_ONCE.partition("=")
-    if read_setting(spark, name, "true").lower() == "false":
+    """Return what prevents marks ahead of their rows, or `None`."""
+    setting, _, _ = AheadLimit.AT_ONCE.partition("=")
+    if read_setting(spark, setting, "true").lower() == "false":
         return AheadLimit.AT_ONCE
-    return next((limit for limit in AheadLimit if limit in options), None)
+    for limit in AheadLimit:
+        if limit in options:
+            return limit
+    return None
 
 
 def read_events(

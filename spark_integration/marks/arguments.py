@@ -29,7 +29,7 @@ def check_one_of(name: str, value: object, literal: Any) -> None:  # noqa: ANN40
     noted_time.Rejected: on_seal must be 'close' or 'hold', not 'colse'
     """
     if value not in get_args(literal):
-        choices = " or ".join(map(repr, get_args(literal)))
+        choices = " or ".join(repr(choice) for choice in get_args(literal))
         raise Rejected(f"{name} must be {choices}, not {value!r:.80}")
 
 

@@ -37,14 +37,16 @@ class QueryBacklog:
         last_state = BacklogState(caught_up=start_offset.backlog is False)
         backlog = self._streams.setdefault(stream, Backlog(self._policy, last_state))
         now_ms = time.time_ns() // 1_000_000
-        lower, last_lower = (
-            start_offset.streams[stream].mark.lower,
-            start_offset.times.cap(marks.last_lower),
-        )
-        first_lower = None if position is None else marks.find_lower(position)
+        lower = start_offset.streams[stream].mark.lower
+        last_lower = start_offset.times.cap(marks.last_lower)
+        first_lower = None
+        if position is not None:
+            first_lower = marks.find_lower(position)
         state = backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
         has_certain_flag = state.caught_up or (idle and self._policy.rule != "sticky")
-        self._flags[stream] = state.backlog or (False if has_certain_flag else None)
+        self._flags[stream] = None
+        if state.backlog or has_certain_flag:
+            self._flags[stream] = state.backlog
         return state.backlog
 
     @property

@@ -44,7 +44,7 @@ class FeedMarks:
     first_lower: int | None = None
 
 
-FOLLOWED_FIELDS = [each.name for each in fields(FeedMarks) if each.name != "marks"]
+FOLLOWED_FIELDS = [fact.name for fact in fields(FeedMarks) if fact.name != "marks"]
 
 
 class MarksFeed(Protocol):
@@ -135,7 +135,8 @@ class ControllerFeed:
         self._transport.close()
 
     def _has_begun(self) -> bool:
-        failure, fault = self._thread.failure, self._health.fault
+        failure = self._thread.failure
+        fault = self._health.fault
         return self._caught_up or failure is not None or fault is not None
 
     def _step(self) -> Steps:
@@ -153,7 +154,9 @@ class ControllerFeed:
             )
             following.start(self._create_thread)
             self._follower = following.get_follower(self._domain)
-        return (yield from self._poll()) if self._poll else True
+        if self._poll is None:
+            return True
+        return (yield from self._poll())
 
     def _create_thread(self, _: str, poll: Callable[[], Steps]) -> Repeating:
         self._poll = poll

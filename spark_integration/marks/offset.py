@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TypeGuard
 
 from msgspec import Struct, field, to_builtins
@@ -96,7 +97,7 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         marks = [stream_offset.mark for stream_offset in self.streams.values()]
         if any(mark.lower is None for mark in marks):
             return Released()
-        return min(marks, key=lambda mark: mark.lower or 0)
+        return min(marks, key=attrgetter("lower"))
 
     @property
     def is_read(self) -> bool:
@@ -116,31 +117,37 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
             ...
         noted_time.Rejected: the checkpoint is of stream 'flights', under /log, and the query ...
         """
-        own_domains, other_domains = (
-            {name: stream_offset.facts.domain for name, stream_offset in offset.streams.items()}
-            for offset in (self, beginning)
-        )
-        domain_pairs = [
-            (own_domains[name], other_domains[name])
-            for name in own_domains.keys() & other_domains
-            if own_domains[name] and other_domains[name]
-        ]
-        is_same = own_domains.keys() == other_domains.keys() and all(
-            own_domain == other_domain for own_domain, other_domain in domain_pairs
-        )
-        if not is_same or self.root != beginning.root:
+        if not self._is_of_query(beginning):
             raise Rejected(
                 f"the checkpoint is of {self}, and the query reads {beginning}: read the former, "
                 "or start a query with a new checkpoint"
             )
 
+    def _is_of_query(self, beginning: NotedOffset) -> bool:
+        """Return whether a query that begins at `beginning` has these streams and domains.
+
+        A domain that is not known yet may be any.
+        """
+        if self.root != beginning.root or self.streams.keys() != beginning.streams.keys():
+            return False
+        for stream, stream_offset in self.streams.items():
+            domain = stream_offset.facts.domain
+            other_domain = beginning.streams[stream].facts.domain
+            if domain and other_domain and domain != other_domain:
+                return False
+        return True
+
     def __str__(self) -> str:
-        descriptions = (
-            f"stream {name!r}"
-            + (f", domain {stream_offset.facts.domain!r}" if stream_offset.facts.domain else "")
-            for name, stream_offset in sorted(self.streams.items())
-        )
-        return " and ".join(descriptions) + (f", under {self.root}" if self.root else "")
+        descriptions: list[str] = []
+        for name, stream_offset in sorted(self.streams.items()):
+            description = f"stream {name!r}"
+            if stream_offset.facts.domain:
+                description += f", domain {stream_offset.facts.domain!r}"
+            descriptions.append(description)
+        text = " and ".join(descriptions)
+        if self.root:
+            text += f", under {self.root}"
+        return text
 
     def to_json(self) -> Json:
         json: Json = to_builtins(self, str_keys=True, order="deterministic")

@@ -64,10 +64,13 @@ class Planner(ABC):
     def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:
         start_offset = NotedOffset.from_json(start)
         end_offset = self.plan(start_offset, limit)
-        return start if end_offset == start_offset else end_offset.to_json()
+        if end_offset == start_offset:
+            return start
+        return end_offset.to_json()
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        start_offset, end_offset = NotedOffset.from_json(start), NotedOffset.from_json(end)
+        start_offset = NotedOffset.from_json(start)
+        end_offset = NotedOffset.from_json(end)
         end_offset.check_same(self.beginning)
         return self.list_ranges(start_offset, end_offset)
 
@@ -81,24 +84,23 @@ class Planner(ABC):
         end_offset = self.find_ends(start_offset, limit)
         if end_offset is None:
             return start_offset
-        end_offset = replace(
-            end_offset, run=self._restated.run(start_offset.run, start_offset.least)
-        )
+        run = self._restated.run(start_offset.run, start_offset.least)
+        end_offset = replace(end_offset, run=run)
         if end_offset == start_offset:
             return start_offset
         return replace(self._state_facts(end_offset), backlog=self.backlog.flag)
 
     def _state_facts(self, offset: NotedOffset) -> NotedOffset:
+        """Return the offset with the facts that the query and its marks state now."""
         streams = {}
         for name, stream_offset in offset.streams.items():
-            beginning_facts, marks = self.beginning.streams[name].facts, self.marks[name]
+            marks = self.marks[name]
+            former_facts = stream_offset.facts
             facts = replace(
-                stream_offset.facts,
-                domain=marks.stream.domain or stream_offset.facts.domain,
-                lag_ms=beginning_facts.lag_ms,
-                first_lower=marks.find_first_lower(
-                    stream_offset.mark, stream_offset.facts.first_lower
-                ),
+                former_facts,
+                domain=marks.stream.domain or former_facts.domain,
+                lag_ms=self.beginning.streams[name].facts.lag_ms,
+                first_lower=marks.find_first_lower(stream_offset.mark, former_facts.first_lower),
             )
             streams[name] = replace(stream_offset, facts=facts)
         return replace(offset, streams=streams)

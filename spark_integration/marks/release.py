@@ -65,7 +65,8 @@ class Releaser:
                 log.warning(
                     LEFT_OUT_WARNING, self._feed.subject, applied_mark.seq, " of the offset log"
                 )
-        former_stream, self.stream = self.stream, self._feed.take()
+        former_stream = self.stream
+        self.stream = self._feed.take()
         if self.stream.stream_id != former_stream.stream_id:
             self._has_left_out = False
             self.history = MarkHistory()
@@ -99,8 +100,11 @@ class Releaser:
 
     def find_lower(self, position: Mapping[int, int]) -> int | None:
         """Return the lower at a position, or else the first lower after it."""
-        lower, first_mark = self.history.window(position).lower, self.history.first
-        return first_mark.lower if lower is None and first_mark else lower
+        lower = self.history.window(position).lower
+        first_mark = self.history.first
+        if lower is None and first_mark:
+            return first_mark.lower
+        return lower
 
     def find_first_lower(self, applied_mark: Released, known_lower: int | None) -> int | None:
         """Return the lower of the first mark, by default the `known_lower` one.
@@ -112,19 +116,26 @@ class Releaser:
             last_mark is not None and last_mark.final and last_mark.seq == applied_mark.seq
         ):
             return MIN_INT64
-        return known_lower if self.stream.first_lower is None else self.stream.first_lower
+        if self.stream.first_lower is None:
+            return known_lower
+        return self.stream.first_lower
 
     def has_more(self, applied_mark: Released) -> bool:
+        """Return whether there is a later mark, or a seal, whose cut may be read next."""
         if applied_mark.sealed:
             return False
+        if self.stream.final_cut is not None and self._on_seal == "close":
+            return True
         last_lower = self.history.last_lower
-        is_above = last_lower is not None and (
-            applied_mark.lower is None or last_lower > applied_mark.lower
-        )
-        return is_above or (self.stream.final_cut is not None and self._on_seal == "close")
+        if last_lower is None:
+            return False
+        return applied_mark.lower is None or last_lower > applied_mark.lower
 
     def get_cut(self, applied_mark: Released) -> Mapping[int, int]:
-        return (self.stream.final_cut or {}) if applied_mark.sealed else self._last_cut
+        """Return the cut of the mark that `release` has returned."""
+        if applied_mark.sealed:
+            return self.stream.final_cut or {}
+        return self._last_cut
 
     def find_cut(self, time: int, applied_mark: Released) -> Mapping[int, int]:
         """Return the cut of the first mark with lower >= `time`, or until then the last cut.
@@ -135,10 +146,13 @@ class Releaser:
         try:
             mark = marks.complete_to(time)
         except NotCompleteYet:
-            return self.stream.final_cut or (marks.last.cut.offsets if marks.last else {})
-        last_applied_seq = (
-            applied_mark.seq if applied_mark.stream_id == self.stream.stream_id else 0
-        )
+            last_mark = marks.last
+            if self.stream.final_cut or last_mark is None:
+                return self.stream.final_cut or {}
+            return last_mark.cut.offsets
+        last_applied_seq = 0
+        if applied_mark.stream_id == self.stream.stream_id:
+            last_applied_seq = applied_mark.seq
         if mark.seq == last_applied_seq + 1 or mark.seq > marks.first_seq:
             return mark.cut.offsets
         raise Rejected(

@@ -52,9 +52,12 @@ class Watermark(Struct, frozen=True):
             because += f", less {lag_ms} ms (max_event_time_lag_ms)"
         if not is_watermark(lower):
             return cls(None, f"{because}, which Spark cannot express")
-        return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
+        if strict:
+            return cls(lower - 1, f"{because}, less 1 ms (strict)")
+        return cls(lower, because)
 
     def explain_wait(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
+        """Add the first segment that the next mark needs beyond a position, if any."""
         for mark in following[:1]:
             for missing in find_missing_offsets(position, mark.cut.offsets)[:1]:
                 reason = f"mark {mark.seq} needs segment {missing.segment} to {missing.needed}"
@@ -85,5 +88,6 @@ class RestatedBatches:
         )
         is_due = not self.has_begun or (needs_batch and statement != self._followed)
         is_followed = self.has_begun or not self._batch_after_mark
-        self.has_begun, self._followed = True, statement if is_followed else None
+        self.has_begun = True
+        self._followed = statement if is_followed else None
         return run + is_due

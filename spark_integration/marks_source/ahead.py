@@ -107,10 +107,11 @@ class TopicPlan:
             )
 
     def check_judged(self, end_offset: StreamOffset, batch: int) -> None:
-        if self._terms.limit is AheadLimit.AT_ONCE:
-            self.check_limit(
-                next((ahead for ahead in end_offset.ahead if ahead.batch == batch - 1), None)
-            )
+        if self._terms.limit is not AheadLimit.AT_ONCE:
+            return
+        for mark_ahead in end_offset.ahead:
+            if mark_ahead.batch == batch - 1:
+                self.check_limit(mark_ahead)
 
     def find_due(self, stream_offset: StreamOffset) -> MarkAhead | None:
         """Return the mark of the batch before, if its cut is not read yet.
@@ -167,39 +168,46 @@ class TopicPlan:
         """Return how far the planned batch will have read for certain."""
         if not self._terms.ahead or self._terms.limit or self._frozen is not None:
             return self.read
-        return {
-            partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
-        }
+        position: dict[int, int] = {}
+        for partition, end in self.read.items():
+            position[partition] = max(end, look.ends.get(partition, 0))
+        return position
 
     def find_whole_from(
         self, whole_from: WholeFrom | None, marks: MarkHistory, *, has_bound: bool
     ) -> WholeFrom | None:
+        """Return the time from which the query has every row, once marks show it.
+
+        Until then, and while no broker answers, it is the former `whole_from`.
+        """
         topic = self._topic
         if topic is None or whole_from is None or not whole_from.is_pending:
             return whole_from
-        with suppress(Unreachable):
+        try:
             if whole_from.begins is None:
                 self.begun = self.begun or find_whole_from(topic, self._look_at(topic))
             begun_whole = self.begun or whole_from
             resolved_whole = begun_whole.resolve(marks, has_bound=has_bound)
             if resolved_whole not in (whole_from, self._logged, WHOLE_LOG):
-                warn_of_deleted(
-                    self.name, begun_whole.begins or {}, self._look_at(topic), resolved_whole
-                )
-            self._logged = whole_from = resolved_whole
-        return whole_from
+                begins = begun_whole.begins or {}
+                warn_of_deleted(self.name, begins, self._look_at(topic), resolved_whole)
+        except Unreachable:
+            return whole_from
+        self._logged = resolved_whole
+        return resolved_whole
 
     def admit(
         self, stream_offset: StreamOffset, mark: Released, cut: Mapping[int, int]
     ) -> StreamOffset:
-        unread_marks = tuple(
-            mark_ahead
-            for mark_ahead in stream_offset.ahead
-            if mark_ahead.batch >= self.batch - 1 and find_unreached(mark_ahead.needs, self.read)
-        )
-        if needs := find_unreached(cut, self.read):
-            unread_marks += (MarkAhead(self.batch, mark.seq, needs),)
-        return replace(stream_offset, mark=mark, ahead=unread_marks)
+        """Return the offset with a mark, which is ahead of its rows if its cut is not read yet."""
+        marks_ahead: list[MarkAhead] = []
+        for mark_ahead in stream_offset.ahead:
+            if mark_ahead.batch >= self.batch - 1 and find_unreached(mark_ahead.needs, self.read):
+                marks_ahead.append(mark_ahead)
+        needs = find_unreached(cut, self.read)
+        if needs:
+            marks_ahead.append(MarkAhead(self.batch, mark.seq, needs))
+        return replace(stream_offset, mark=mark, ahead=tuple(marks_ahead))
 
     def check_same(self, stream_offset: StreamOffset, look: TopicLook) -> None:
         ids = {stream_offset.topic_id, look.id} - {None}
@@ -207,7 +215,8 @@ class TopicPlan:
             fact = f"its id is {look.id}, and the query has read {stream_offset.topic_id}"
             raise self._build_recreated(fact, is_certain=True)
         for partition, end in look.ends.items():
-            if (read_to := self.read.get(partition, 0)) > end:
+            read_to = self.read.get(partition, 0)
+            if read_to > end:
                 raise self._build_recreated(
                     f"partition {partition} ends at {end}, and the query has read to {read_to}"
                 )
@@ -222,9 +231,9 @@ class TopicPlan:
                 f"{self._describe_lack(due, unreadable, look.ends)} Start the query again once the "
                 f"topic has these rows; if they were deleted, {NEW_CHECKPOINT}"
             )
-        return frozenset(self.read.keys() - look.partitions).union(
-            unread.keys() - listed_ends.keys()
-        )
+        absent_partitions = self.read.keys() - look.partitions
+        leaderless_partitions = unread.keys() - listed_ends.keys()
+        return frozenset(absent_partitions | leaderless_partitions)
 
     def _look_at(self, topic: TopicLike) -> TopicLook:
         return topic.look(committed=self._terms.committed)
@@ -243,7 +252,9 @@ class TopicPlan:
             unclear = self.find_unclear(due, look)
         except Rejected as error:
             return error
-        return self._explain_unclear(min(unclear), look) if unclear else None
+        if not unclear:
+            return None
+        return self._explain_unclear(min(unclear), look)
 
     def _explain_unclear(self, partition: int, look: TopicLook) -> Recreated | Unreachable:
         if partition in look.partitions:

@@ -52,6 +52,9 @@ def warn_of_deleted(
     emptied_partitions = [
         partition for partition, begin in deleted_ends.items() if look.ends.get(partition) == begin
     ]
-    facts = DELETED_ROWS.format(deleted_ends) if deleted_ends else ""
-    facts += EMPTIED_PARTITIONS.format(emptied_partitions) if emptied_partitions else ""
+    facts = ""
+    if deleted_ends:
+        facts += DELETED_ROWS.format(deleted_ends)
+    if emptied_partitions:
+        facts += EMPTIED_PARTITIONS.format(emptied_partitions)
     log.warning("Kafka topic %r: %s%s", topic, facts, whole_from.sentence)

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 
 def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> TopicPlanner:
-    url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
-    marks = {
-        stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
-        for stream in query.streams
-    }
+    marks: dict[str, Releaser] = {}
+    for stream in query.streams:
+        feed = ControllerFeed(query.controller_url, stream, query.domain, token=token)
+        marks[stream] = Releaser(feed, query.policy.on_seal)
     if query.kafka is None:
         return TopicPlanner(query, marks, {})
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
@@ -48,13 +47,10 @@ class TopicPlanner(Planner):
         self, query: MarksQuery, marks: Mapping[str, Releaser], plans: Mapping[str, TopicPlan]
     ) -> None:
         whole_by_stream = query.kafka.begun if query.kafka else {}
-        facts = {
-            stream: StreamFacts(query.domain, query.lag_ms, whole_by_stream.get(stream))
-            for stream in query.streams
-        }
-        streams = {
-            stream: StreamOffset(facts=stream_facts) for stream, stream_facts in facts.items()
-        }
+        streams: dict[str, StreamOffset] = {}
+        for stream in query.streams:
+            facts = StreamFacts(query.domain, query.lag_ms, whole_by_stream.get(stream))
+            streams[stream] = StreamOffset(facts=facts)
         beginning = NotedOffset(streams, uuid.uuid4().hex)
         super().__init__(beginning, query.policy, marks, query.backlog)
         self._query = query
@@ -69,10 +65,9 @@ class TopicPlanner(Planner):
     def find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
         positions = self._find_read(start_offset.token) if start_offset.run else {}
         self.judge_backlog(start_offset, positions)
-        streams = {
-            stream: self._admit(stream, stream_offset, positions.get(stream, {}))
-            for stream, stream_offset in start_offset.streams.items()
-        }
+        streams: dict[str, StreamOffset] = {}
+        for stream, stream_offset in start_offset.streams.items():
+            streams[stream] = self._admit(stream, stream_offset, positions.get(stream, {}))
         return replace(start_offset, streams=streams)
 
     def list_ranges(
@@ -83,13 +78,11 @@ class TopicPlanner(Planner):
         Spark calls this before it reads a batch, so no row is judged by marks that do not cover it.
         """
         self.check_covered(end_offset)
-        strict, lag_ms = self._policy.strict, self._query.lag_ms
-        watermark_ms = end_offset.find_watermark(strict=strict, lag_ms=lag_ms).ms
-        return (
-            []
-            if start_offset == end_offset or watermark_ms is None
-            else [InputPartition(watermark_ms)]
-        )
+        strict = self._policy.strict
+        watermark_ms = end_offset.find_watermark(strict=strict, lag_ms=self._query.lag_ms).ms
+        if start_offset == end_offset or watermark_ms is None:
+            return []
+        return [InputPartition(watermark_ms)]
 
     def check_covered(self, end_offset: NotedOffset) -> None:
         self._find_read(end_offset.token)
@@ -108,59 +101,61 @@ class TopicPlanner(Planner):
         self, start_offset: NotedOffset, positions: Mapping[str, Mapping[int, int]]
     ) -> bool:
         """Return whether a stream is behind, and keep this for the next offset."""
-        are_behind = [
-            self.backlog.look(
-                start_offset, stream, marks, positions.get(stream), idle=marks.final_state != "live"
-            )
-            for stream, marks in self.marks.items()
-        ]
-        return any(are_behind)
+        behind_streams: list[str] = []
+        for stream, marks in self.marks.items():
+            is_idle = marks.final_state != "live"
+            position = positions.get(stream)
+            if self.backlog.look(start_offset, stream, marks, position, idle=is_idle):
+                behind_streams.append(stream)
+        return bool(behind_streams)
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Wait until marks show from when on each topic is complete, and where a query starts."""
+        """Wait until marks show the time from which each topic is complete.
+
+        Returns it by stream, and by topic the first offsets that a query can read.
+        """
         start_offsets = self.follow_last().streams
         while True:
-            whole_by_stream = {
-                stream: self._find_whole_from(stream, start_offsets[stream])
-                for stream in self._plans
-            }
+            whole_by_stream: dict[str, WholeFrom | None] = {}
+            for stream in self._plans:
+                whole_by_stream[stream] = self._find_whole_from(stream, start_offsets[stream])
             if not combine_whole(whole_by_stream.values()).is_pending:
                 break
             clocks.sleep(PAUSE_S)
             self.follow_last()
-        named_wholes = [(plan.name, plan.begun) for plan in self._plans.values()]
-        return whole_by_stream, {
-            topic_name: position_to_wire(whole_from.begins)
-            for topic_name, whole_from in named_wholes
-            if whole_from and whole_from.begins
-        }
+        begins_by_topic: dict[str, Mapping[str, int]] = {}
+        for plan in self._plans.values():
+            if plan.begun and plan.begun.begins:
+                begins_by_topic[plan.name] = position_to_wire(plan.begun.begins)
+        return whole_by_stream, begins_by_topic
 
     def _find_read(self, token: str) -> Mapping[str, Mapping[int, int]]:
-        streams = self._query.streams
-        return self._progress.find_position(
-            token,
-            lambda offset: {stream: position_of(offset) for stream, position_of in streams.items()},
-        )
+        def find_positions(offset: Any) -> dict[str, Mapping[int, int]]:  # noqa: ANN401 - any JSON value
+            streams = self._query.streams.items()
+            return {stream: position_of(offset) for stream, position_of in streams}
+
+        return self._progress.find_position(token, find_positions)
 
     def _find_whole_from(self, stream: str, stream_offset: StreamOffset) -> WholeFrom | None:
-        marks, has_bound = self.marks[stream].history, not self._query.lag_ms
-        return self._plans[stream].find_whole_from(
-            stream_offset.facts.whole, marks, has_bound=has_bound
-        )
+        plan = self._plans[stream]
+        marks = self.marks[stream].history
+        has_bound = not self._query.lag_ms
+        return plan.find_whole_from(stream_offset.facts.whole, marks, has_bound=has_bound)
 
     def _admit(
         self, stream: str, stream_offset: StreamOffset, read_to: Mapping[int, int]
     ) -> StreamOffset:
-        marks, plan = self.marks[stream], self._plans[stream]
+        """Return the end of a micro-batch for a stream, whose rows are read to `read_to`."""
+        marks = self.marks[stream]
+        plan = self._plans[stream]
         plan.begin_batch(self._progress.last + 1, read_to, marks.stream.logs)
         due = plan.find_due(stream_offset)
         position = read_to
         if plan.is_watched:
             plan.check_limit(due)
             if plan.batch:  # Spark's source has begun
-                facts = replace(
-                    stream_offset.facts, whole=self._find_whole_from(stream, stream_offset)
-                )
+                whole_from = self._find_whole_from(stream, stream_offset)
+                facts = replace(stream_offset.facts, whole=whole_from)
                 stream_offset = replace(stream_offset, facts=facts)
             waits = marks.has_more(stream_offset.mark)
             look = plan.look(stream_offset, due, waits=waits)
@@ -178,5 +173,6 @@ class TopicPlanner(Planner):
         mark = marks.release(stream_offset.mark, position)
         if mark != stream_offset.mark:
             return plan.admit(stream_offset, mark, marks.get_cut(mark))
-        # a run changes its first offset anyway
-        return stream_offset if self._restated.has_begun else plan.admit(stream_offset, mark, {})
+        if self._restated.has_begun:
+            return stream_offset
+        return plan.admit(stream_offset, mark, {})  # a run changes its first offset anyway

@@ -30,12 +30,9 @@ def kafka_package(spark: str = pyspark.__version__) -> str:
     >>> kafka_package("4.3.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
     """
-    release = max(
-        listed_release
-        for listed_release in PACKAGE_VERSIONS
-        if listed_release <= max(parse_release(spark), OLDEST)
-    )
-    return f"org.apache.spark:spark-sql-kafka-0-10_{PACKAGE_VERSIONS[release]}"
+    spark_release = max(parse_release(spark), OLDEST)
+    package_release = max(release for release in PACKAGE_VERSIONS if release <= spark_release)
+    return f"org.apache.spark:spark-sql-kafka-0-10_{PACKAGE_VERSIONS[package_release]}"
 
 
 def find_unfit_connectors(text: str, spark: str) -> list[str]:
@@ -44,10 +41,8 @@ def find_unfit_connectors(text: str, spark: str) -> list[str]:
     >>> find_unfit_connectors("spark-sql-kafka-0-10_2.13-4.1.1.jar,my.jar", "4.2.0")
     ['spark-sql-kafka-0-10_2.13-4.1.1.jar']
     """
-    fitting_releases = {
-        parse_release(spark),
-        parse_release(kafka_package(spark).rpartition(":")[2]),
-    }
+    package_version = kafka_package(spark).rpartition(":")[2]
+    fitting_releases = {parse_release(spark), parse_release(package_version)}
     connectors = CONNECTOR_NAME.finditer(text)
     return [match[0] for match in connectors if parse_release(match[1]) not in fitting_releases]
 

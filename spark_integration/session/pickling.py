@@ -23,7 +23,8 @@ class Picklable:
 
 def make_source_class(source: type[DataSource], source_name: str) -> type[DataSource]:
     """Return a class that Spark registers under a name, and that creates a `source`."""
-    unpack, pickled_source = _make_unpickler(), _pickle(source, {})
+    unpack = _make_unpickler()
+    pickled_source = _pickle(source, {})
 
     class Source(DataSource):
         def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]

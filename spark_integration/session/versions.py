@@ -66,14 +66,17 @@ def require(
         requirement = (
             f"PySpark {needed_release[0]}.{needed_release[1]} or newer, and {running} runs here"
         )
-        advice = f"; with this one, {alternative or UNIVERSAL_CALL}" if release >= OLDEST else ""
+        advice = ""
+        if release >= OLDEST:
+            advice = f"; with this one, {alternative or UNIVERSAL_CALL}"
         raise SparkTooOld(f"{part} needs {requirement}{advice}")
 
 
 def find_untested(running: str) -> tuple[str, str] | None:
     """Return fault and remedy if a Spark is newer than the tested ones, and was not accepted."""
-    release, newest_text = parse_release(running), "{}.{}".format(*NEWEST)
+    release = parse_release(running)
     release_text = "{}.{}".format(*release)
+    newest_text = "{}.{}".format(*NEWEST)
     if release <= NEWEST or os.environ.get(ACCEPTING_VARIABLE) == release_text:
         return None
     fact = f"noted-time is tested with PySpark up to {newest_text}"
