@@ -41,24 +41,24 @@ class Unread:
     start: Mapping[int, int]
 
     def count_rows(self) -> dict[int, int]:
-        return {
-            segment: _count_rows(run, self.start.get(segment, 0))
-            for segment, run in self.files.items()
-        }
+        rows: dict[int, int] = {}
+        for segment, run in self.files.items():
+            rows[segment] = _count_rows(run, self.start.get(segment, 0))
+        return rows
 
     def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
-        return {
-            segment: advance_offset(run, self.start.get(segment, 0), rows[segment])
-            for segment, run in self.files.items()
-        }
+        """Return the offset of each segment after so many unread rows."""
+        ends: dict[int, int] = {}
+        for segment, run in self.files.items():
+            ends[segment] = advance_offset(run, self.start.get(segment, 0), rows[segment])
+        return ends
 
     def limit_to_cut(self, cut: Mapping[int, int]) -> Unread:
-        start = self.start
-        files = {
-            segment: select_below(run, max(cut.get(segment, 0), start.get(segment, 0)))
-            for segment, run in self.files.items()
-        }
-        return Unread(files, start)
+        files: dict[int, list[LogFile]] = {}
+        for segment, run in self.files.items():
+            end = max(cut.get(segment, 0), self.start.get(segment, 0))
+            files[segment] = select_below(run, end)
+        return Unread(files, self.start)
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
@@ -82,13 +82,19 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     total = sum(rows.values())
     if total <= limit:
         return dict(rows)
-    shares, last_end, rows_passed = {}, 0, 0
+    shares: dict[int, int] = {}
+    rows_passed = 0
+    rows_taken = 0
     for segment, available in rows.items():
         rows_passed += available
-        end = -(-rows_passed * limit // total)
-        shares[segment] = end - last_end
-        last_end = end
+        rows_due = _divide_up(rows_passed * limit, total)
+        shares[segment] = rows_due - rows_taken
+        rows_taken = rows_due
     return shares
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    return -(-number // divisor)
 
 
 def find_slices(
@@ -98,9 +104,9 @@ def find_slices(
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
-            part = Slice(
-                str(file.path), first - file.start, last - file.start, version=file.version
-            )
+            first_row = first - file.start
+            end_row = last - file.start
+            part = Slice(str(file.path), first_row, end_row, version=file.version)
             yield from divide_by_form(file, segment, part, forms)
 
 
@@ -171,7 +177,7 @@ def divide_into_tasks(
         first = part.first
         while first < part.last:
             task = rows_passed * task_count // total
-            task_end = -(-(task + 1) * total // task_count)
+            task_end = _divide_up((task + 1) * total, task_count)
             last = min(part.last, first + task_end - rows_passed)
             tasks[task].append(replace(part, first=first, last=last))
             rows_passed += last - first

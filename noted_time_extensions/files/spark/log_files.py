@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,16 +74,16 @@ class CutRange:
         >>> sorted(map(str, CutRange({0: 10}, {0: 20}, "").select_files(0, starts)))
         ['b']
         """
-        first, end = self.from_cut.get(segment, 0), self.to_cut.get(segment, 0)
-        start_by_path = sorted(starts.items(), key=lambda path_and_start: path_and_start[1])
-        files_with_next_start = zip(
-            start_by_path, [*(start for _, start in start_by_path[1:]), None], strict=True
-        )
-        return {
-            path: start
-            for (path, start), next_start in files_with_next_start
-            if start < end and (next_start is None or next_start > first)
-        }
+        first = self.from_cut.get(segment, 0)
+        end = self.to_cut.get(segment, 0)
+        paths = sorted(starts, key=lambda path: starts[path])
+        selected_starts: dict[LogPath, int] = {}
+        for path, next_path in zip_longest(paths, paths[1:]):
+            begins_before_end = starts[path] < end
+            may_reach_first = next_path is None or starts[next_path] > first
+            if begins_before_end and may_reach_first:
+                selected_starts[path] = starts[path]
+        return selected_starts
 
 
 class LogFiles:
@@ -138,13 +138,15 @@ class LogFiles:
         if self._between is not None:
             starts = self._between.select_files(segment, starts)
         former_files = {file.path: file for file in self._files.get(segment, ())}
-        with ThreadPoolExecutor(max_workers=8 if isinstance(self.root, Path) else 32) as pool:
-            new_files = {
-                file.path: file for file in pool.map(self._read_footer, starts, starts.values())
-            }
-        for file in new_files.values() if former_files else ():
-            self._changed[segment] = min(file, self._changed.get(segment, file), key=_start_of)
-        files = sorted({**former_files, **new_files}.values(), key=_start_of)
+        max_workers = 8 if isinstance(self.root, Path) else 32
+        with ThreadPoolExecutor(max_workers) as pool:
+            new_files = list(pool.map(self._read_footer, starts, starts.values()))
+        if former_files:
+            for file in new_files:
+                first_changed = self._changed.get(segment, file)
+                self._changed[segment] = min(file, first_changed, key=_start_of)
+        file_by_path = {**former_files, **{file.path: file for file in new_files}}
+        files = sorted(file_by_path.values(), key=_start_of)
         _check_order(files)
         return files
 
@@ -188,15 +190,20 @@ def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGrou
     margin_ms = DAY_MS if is_local else 0
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     column = paths.index(event_time)
-    groups, first = [], 0
+    groups: list[RowGroup] = []
+    first = 0
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
-        statistics, last = group.column(column).statistics, first + group.num_rows
-        has_range = per_ms is not None and statistics is not None and statistics.has_min_max
-        min_time = _convert_to_ms(statistics.min_raw, per_ms) if has_range else None
-        max_time = _convert_to_ms(statistics.max_raw, per_ms) if has_range else None
+        last = first + group.num_rows
+        statistics = group.column(column).statistics
+        min_time = None
+        max_time = None
+        if per_ms is not None and statistics is not None and statistics.has_min_max:
+            min_time = _convert_to_ms(statistics.min_raw, per_ms)
+            max_time = _convert_to_ms(statistics.max_raw, per_ms)
         if min_time is not None and max_time is not None:
-            min_time, max_time = min_time - margin_ms, max_time + margin_ms
+            min_time -= margin_ms
+            max_time += margin_ms
         groups.append(RowGroup(first, last, min_time, max_time))
         first = last
     return tuple(groups)
@@ -236,9 +243,11 @@ def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -
     return run[-1].end
 
 
-def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
+def _convert_to_ms(raw: object, per_ms: Fraction) -> int | None:
     """Return `None` for the 12-byte times of older writers."""
-    return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
+    if not isinstance(raw, int):
+        return None
+    return raw // per_ms
 
 
 def _check_order(files: list[LogFile]) -> None:

@@ -65,7 +65,9 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
 
 
 def list_added_columns(query: LogQuery) -> tuple[str, ...]:
-    return (MARK_TIME, *(LATE_COLUMN,) * (query.columns.late == "keep"))
+    if query.columns.late == "keep":
+        return (MARK_TIME, LATE_COLUMN)
+    return (MARK_TIME,)
 
 
 def read_log_schema(
@@ -163,10 +165,12 @@ class RowShape:
         """Set the event time, too: a window aggregate filters nulls below the watermark."""
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
-        columns = [
-            build_instant(time_ms) if field.name in times else pa.nulls(1, field.type)
-            for field in target
-        ]
+        columns: list[pa.Array] = []
+        for field in target:
+            if field.name in times:
+                columns.append(build_instant(time_ms))
+            else:
+                columns.append(pa.nulls(1, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
@@ -206,14 +210,17 @@ def _explain_failure(path: LogPath, error: Exception) -> str:
 
 
 def _find_row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
-    groups, begin, first_begin = [], 0, None
+    """Return the row groups of a slice, and where it begins and ends in their rows."""
+    groups: list[int] = []
+    first_begin = 0
+    begin = 0
     for index in range(metadata.num_row_groups):
         end = begin + metadata.row_group(index).num_rows
         if begin < work.last and end > work.first:
+            if not groups:
+                first_begin = begin
             groups.append(index)
-            first_begin = begin if first_begin is None else first_begin
         begin = end
-    first_begin = first_begin or 0
     return groups, work.first - first_begin, work.last - first_begin
 
 
@@ -222,7 +229,8 @@ def _slice_batches(
 ) -> Iterator[pa.RecordBatch]:
     rows_passed = 0
     for batch in batches:
-        begin, end = max(first - rows_passed, 0), min(last - rows_passed, batch.num_rows)
+        begin = max(first - rows_passed, 0)
+        end = min(last - rows_passed, batch.num_rows)
         rows_passed += batch.num_rows
         if begin < end:
             yield batch.slice(begin, end - begin)

@@ -39,18 +39,20 @@ class ReadRange:
     end_at: Time | None = None
 
     def __post_init__(self) -> None:
-        start_at, end_at = self.times.start_at, self.times.end_at
+        start_at = self.times.start_at
+        end_at = self.times.end_at
         if start_at is not None and end_at is not None and start_at >= end_at:
-            bounds_text = (
-                f"start_at {format_time(start_at)} is not below end_at {format_time(end_at)}"
+            raise Rejected(
+                f"no range of time: start_at {format_time(start_at)} is not below end_at "
+                f"{format_time(end_at)}"
             )
-            raise Rejected(f"no range of time: {bounds_text}")
 
     @property
     def times(self) -> TimeRange:
         """The range in Unix ms."""
-        bounds = (self.start_at, self.end_at)
-        return TimeRange(*(None if time is None else convert_time(time) for time in bounds))
+        start_at = None if self.start_at is None else convert_time(self.start_at)
+        end_at = None if self.end_at is None else convert_time(self.end_at)
+        return TimeRange(start_at, end_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     place = locate_root(root, is_read_here=isinstance(spark, SparkSession))
     window = wait_for_window(noted, start, end, domain=domain, read=batch_read, late=late)
     forms = _find_forms(noted, domain, event_time, columns)
+    column_names: tuple[str, ...] = ()
+    if columns.names:
+        column_names = tuple(dict.fromkeys((*columns.names, event_time)))
     query = WindowQuery(
         root=place,
         stream=noted.name,
@@ -73,13 +76,15 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
         end=window.end,
         between=CutRange(window.from_cut.offsets, window.to_cut.offsets, event_time),
         own_segments=batch_read.own_segments,
-        columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
+        columns=column_names,
         cores=batch_read.cores or count_cores(spark),
         ignore=tuple(ignore),
         forms=forms,
     )
     reader = create_reader(spark, spark.read, CompleteSource, build_options(query))
-    return (reader if columns.schema is None else reader.schema(columns.schema)).load()
+    if columns.schema is not None:
+        reader = reader.schema(columns.schema)
+    return reader.load()
 
 
 def _find_forms(noted: Noted, domain: str | None, event_time: str, columns: Columns) -> ColumnForms:

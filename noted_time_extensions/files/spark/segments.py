@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import time as clocks
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -52,6 +51,7 @@ from spark_integration.extending import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
 
 log = logging.getLogger("noted_time.spark")
@@ -60,6 +60,9 @@ MISSING_ROWS = (
     "%s: the last mark needs segment %d up to offset %d, and the log under %s has it up to %d: the "
     "watermark does not advance past the marks before"
 )
+
+
+NO_FIELDS = "none of zone, unit and format"
 
 
 class LogPlanner(Planner):
@@ -96,9 +99,9 @@ class LogPlanner(Planner):
         try:
             start_offset = self._set_times(start_offset)
             self._check_own_form(start_offset)
-            end_offset = (
-                start_offset if start_offset.is_read else self._find_ends(start_offset, limit)
-            )
+            end_offset = start_offset
+            if not start_offset.is_read:
+                end_offset = self._find_ends(start_offset, limit)
         except ForeignFile as refusal:
             now_s = self.monotonic()
             since_s = self._foreign.setdefault(refusal.path, now_s)
@@ -120,13 +123,10 @@ class LogPlanner(Planner):
                 f"query has {query_form}: start a query with a new checkpoint"
             )
         if checkpoint_form is not None and checkpoint_form != query_form:
-            former_text, present_text = (
-                str(own_form) or "none of zone, unit and format"
-                for own_form in (checkpoint_form, query_form)
-            )
             raise Rejected(
-                f"the checkpoint was begun with {former_text}, and the query has {present_text}: "
-                "use the former, or start a query with a new checkpoint"
+                f"the checkpoint was begun with {str(checkpoint_form) or NO_FIELDS}, and the query "
+                f"has {str(query_form) or NO_FIELDS}: use the former, or start a query with a new "
+                "checkpoint"
             )
 
     def _find_forms(self, start_offset: NotedOffset, files: Iterable[LogFile]) -> ColumnForms:
@@ -142,12 +142,11 @@ class LogPlanner(Planner):
             query.columns.own_form,
             is_utc=facts.own_form is None and not query.columns.own_form,
         )
-        types = {
-            (file.time_type, file.is_ours)
-            for file in files
-            if file.time_type is not None and is_doubtful(file.time_type)
-        }
-        if not types:
+        doubtful_types: set[tuple[pa.DataType, bool]] = set()
+        for file in files:
+            if file.time_type is not None and is_doubtful(file.time_type):
+                doubtful_types.add((file.time_type, file.is_ours))
+        if not doubtful_types:
             return known_forms
         try:
             stream = self._feed.ask_stream()
@@ -158,7 +157,7 @@ class LogPlanner(Planner):
         domain = query.domain or choose_domain(stream.domains)
         stated_forms = known_forms.take_stated(stream.event_time_forms, domain)
         forms = dataclasses.replace(known_forms, stated=stated_forms)
-        for time_type, is_ours in types:
+        for time_type, is_ours in doubtful_types:
             forms.check_known(time_type, is_ours=is_ours)
         if self._forms is None:
             warn_of_utc(forms)
@@ -169,9 +168,8 @@ class LogPlanner(Planner):
         wanted_range = self._query.range.times
         if start_offset == self.beginning:
             first_offsets = self._find_first_offsets()
-            stream_offset = replace(
-                start_offset.streams[self._query.stream], segments=first_offsets
-            )
+            stream_offset = start_offset.streams[self._query.stream]
+            stream_offset = replace(stream_offset, segments=first_offsets)
             start_offset = replace(
                 start_offset,
                 streams={self._query.stream: stream_offset},
@@ -186,18 +184,26 @@ class LogPlanner(Planner):
             return {}
         marks = self._marks.history
         mark = marks.bounded_below(start_at, marks.last_seq)
-        from_cut = {} if mark is None else mark.cut.offsets
-        files, final_offsets = self._find_files(), self._marks.final
-        return find_first_offsets(files, self._query.event_time, start_at, from_cut, final_offsets)
+        from_cut: Mapping[int, int] = {}
+        if mark is not None:
+            from_cut = mark.cut.offsets
+        files = self._find_files()
+        event_time = self._query.event_time
+        return find_first_offsets(files, event_time, start_at, from_cut, self._marks.final)
 
     def _find_files(self) -> FilesBySegment:
-        return self._files.refresh() if self._target is None else self._target
+        """Return the files of the log, or those that `availableNow` has found at its start."""
+        if self._target is None:
+            return self._files.refresh()
+        return self._target
 
     def _find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset:
-        files, stream_offset = self._find_files(), start_offset.streams[self._query.stream]
+        files = self._find_files()
+        stream_offset = start_offset.streams[self._query.stream]
         self._foreign.clear()
         deleted_ends = self._find_deleted(files, stream_offset.segments)
-        unread, end_at = Unread(files, stream_offset.segments), start_offset.times.end_at
+        unread = Unread(files, stream_offset.segments)
+        end_at = start_offset.times.end_at
         if end_at is not None:
             unread = unread.limit_to_cut(self._marks.find_cut(end_at, stream_offset.mark))
         rows = unread.count_rows()
@@ -206,9 +212,8 @@ class LogPlanner(Planner):
             rows = compute_shares(rows, limit.max_rows)
         ends = {**stream_offset.segments, **unread.find_ends(rows)}
         mark = self._marks.release(stream_offset.mark, {**deleted_ends, **ends})
-        whole_from = self._find_whole(
-            stream_offset, files, deleted_ends, start_offset.times.start_at
-        )
+        start_at = start_offset.times.start_at
+        whole_from = self._find_whole(stream_offset, files, deleted_ends, start_at)
         facts = replace(stream_offset.facts, whole=whole_from)
         next_offset = replace(stream_offset, mark=mark, segments=ends, facts=facts)
         return replace(start_offset, streams={self._query.stream: next_offset})
@@ -216,13 +221,16 @@ class LogPlanner(Planner):
     def _choose_limit(
         self, start_offset: NotedOffset, usual_limit: ReadLimit, *, is_read: bool
     ) -> ReadLimit:
-        stream, catch_up = self._query.stream, self._query.catch_up
+        stream = self._query.stream
+        catch_up = self._query.catch_up
         position = start_offset.streams[stream].segments
         is_behind = self.backlog.look(start_offset, stream, self._marks, position, idle=is_read)
         if catch_up is None or not is_behind:
             return usual_limit
         larger_limit = catch_up.max_rows_per_trigger
-        return ReadMaxRows(larger_limit) if larger_limit else ReadAllAvailable()
+        if larger_limit is None:
+            return ReadAllAvailable()
+        return ReadMaxRows(larger_limit)
 
     def _find_whole(
         self,
@@ -231,69 +239,68 @@ class LogPlanner(Planner):
         deleted_ends: Mapping[int, int],
         start_at: int | None,
     ) -> WholeFrom | None:
-        """Return from when on the query has all rows, `None` if some were deleted before it."""
-        known_whole, position = stream_offset.facts.whole, stream_offset.segments
+        """Return the time from which the query has every row.
+
+        It is `None` if rows of a new segment, or of a new query, were deleted before they were
+        read.
+        """
+        known_whole = stream_offset.facts.whole
         is_new = known_whole == NEW_LOG
-        first_offsets = [
-            run[0].start
-            for segment, run in files.items()
-            if run and (is_new or segment not in position)
-        ]
-        if any(first_offsets) or any(
-            end for segment, end in deleted_ends.items() if segment not in position
-        ):
-            return None
-        beginning = WHOLE_LOG if start_at is None else WholeFrom(time=start_at)
-        return beginning if is_new else known_whole
+        for segment, run in files.items():
+            is_begun = not is_new and segment in stream_offset.segments
+            if not is_begun and run and run[0].start:
+                return None
+        for segment, end in deleted_ends.items():
+            if segment not in stream_offset.segments and end:
+                return None
+        if not is_new:
+            return known_whole
+        if start_at is None:
+            return WHOLE_LOG
+        return WholeFrom(time=start_at)
 
     def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
-        deleted_ends = {
-            segment: end for segment, end in self._marks.final.items() if not files.get(segment)
-        }
+        """Return the ends of the sealed segments without files. Raises if unread rows are gone.
+
+        Warns once of each segment whose rows the last mark needs, and the log does not have yet.
+        """
+        sealed_ends = self._marks.final.items()
+        deleted_ends = {segment: end for segment, end in sealed_ends if not files.get(segment)}
         self._files.check_kept(read_to)
         for segment, offset in read_to.items():
             check_there(files.get(segment, []), offset, deleted_ends.get(segment, 0))
         last_mark = self._marks.history.last
         if last_mark is None or self._target is not None:
             return deleted_ends
-        needed_ends = {
-            segment: end
-            for segment, end in last_mark.cut.offsets.items()
-            if segment not in deleted_ends
-        }
-        log_ends = {
-            segment: files[segment][-1].end if files.get(segment) else 0 for segment in needed_ends
-        }
-        missing_segments = {
-            segment for segment in needed_ends if needed_ends[segment] > log_ends[segment]
-        }
         query = self._query
-        for missing in sorted(missing_segments - self._missing):
-            log.warning(
-                MISSING_ROWS,
-                query.stream,
-                missing,
-                needed_ends[missing],
-                query.root,
-                log_ends[missing],
-            )
+        missing_segments: set[int] = set()
+        for segment, needed_end in sorted(last_mark.cut.offsets.items()):
+            run = files.get(segment, [])
+            log_end = run[-1].end if run else 0
+            if segment in deleted_ends or needed_end <= log_end:
+                continue
+            missing_segments.add(segment)
+            if segment not in self._missing:
+                log.warning(MISSING_ROWS, query.stream, segment, needed_end, query.root, log_end)
         self._missing = missing_segments
         return deleted_ends
 
     def _explain(self, end_offset: NotedOffset) -> None:
-        stream_offset, last_report = end_offset.streams[self._query.stream], self._last
+        stream_offset = end_offset.streams[self._query.stream]
+        last_report = self._last
         following = self._marks.history.after(stream_offset.mark.seq, 1)
         watermark = self._find_watermark(end_offset).explain_wait(following, stream_offset.segments)
         if last_report is None or watermark != last_report[1]:
             stream = self._query.stream
             log.debug("%s: watermark %s, as %s", stream, watermark.ms, watermark.because)
-        self._last = end_offset, watermark
+        self._last = (end_offset, watermark)
 
     def report_latest(self) -> Json | None:
         if self._last is None:
             return None
         end_offset, watermark = self._last
-        files, times = Unread(self._files.refresh(is_checked=False), {}), end_offset.times
+        files = Unread(self._files.refresh(is_checked=False), {})
+        times = end_offset.times
         stream_offset = end_offset.streams[self._query.stream]
         if end_offset.is_read:
             files = files.limit_to_cut(stream_offset.segments)
@@ -310,35 +317,36 @@ class LogPlanner(Planner):
         }
 
     def _find_watermark(self, offset: NotedOffset, *, strict: bool | None = None) -> Watermark:
-        strict = self._query.policy.strict if strict is None else strict
+        """Return the watermark of an offset, by default as the policy says."""
+        if strict is None:
+            strict = self._query.policy.strict
         return offset.find_watermark(strict=strict, lag_ms=self._query.lag_ms)
 
     def list_ranges(self, start_offset: NotedOffset, end_offset: NotedOffset) -> Sequence[LogTask]:
         if start_offset == end_offset:
             return []
         slices = list(self._find_work(start_offset, end_offset))
-        first_task, *other_tasks = divide_into_tasks(slices, self._query.batches.cores or 1) or [[]]
+        first_work, *other_works = divide_into_tasks(slices, self._query.batches.cores or 1) or [[]]
         mark_ms = self._find_watermark(end_offset).ms
         late_below = self._find_watermark(start_offset, strict=False).ms
-        task_with_mark = LogTask(tuple(first_task), end_offset.times, mark_ms, late_below)
-        return [
-            task_with_mark,
-            *(LogTask(tuple(task), end_offset.times, None, late_below) for task in other_tasks),
-        ]
+        tasks = [LogTask(tuple(first_work), end_offset.times, mark_ms, late_below)]
+        for work in other_works:
+            tasks.append(LogTask(tuple(work), end_offset.times, None, late_below))
+        return tasks
 
     def _find_work(self, start_offset: NotedOffset, end_offset: NotedOffset) -> Iterator[Slice]:
         files = self._files.refresh(is_checked=False)  # the batch is planned already
-        starts, ends = (
-            offset.streams[self._query.stream].segments for offset in (start_offset, end_offset)
-        )
-        starts = {**end_offset.begin, **starts}
+        stream = self._query.stream
+        starts = {**end_offset.begin, **start_offset.streams[stream].segments}
+        ends = end_offset.streams[stream].segments
         self._files.check_kept(ends)
-        unread_files = (
-            select_unread(files.get(segment, ()), starts.get(segment, 0)) for segment in ends
-        )
-        forms = self._find_forms(end_offset, chain.from_iterable(unread_files))
+        unread_files: list[LogFile] = []
+        for segment in ends:
+            unread_files += select_unread(files.get(segment, ()), starts.get(segment, 0))
+        forms = self._find_forms(end_offset, unread_files)
         for segment, end in ends.items():
-            run, start = files.get(segment, []), starts.get(segment, 0)
+            run = files.get(segment, [])
+            start = starts.get(segment, 0)
             if start < end:
                 check_there(run, start, end)
                 yield from find_slices(run, start, end, segment, forms)

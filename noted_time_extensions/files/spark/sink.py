@@ -120,7 +120,8 @@ class NotedLogSink(Picklable):
         checkpoint needs a new stream.
         """
         watermark = self._progress.read_watermark(batch_id)
-        rows, batch_name = self._convert_rows(batch), Batch(self._query_id, batch_id)
+        rows = self._convert_rows(batch)
+        batch_name = Batch(self._query_id, batch_id)
         if watermark == LAST_MS:
             self._end(rows, batch_name)
             return
@@ -131,11 +132,12 @@ class NotedLogSink(Picklable):
             self._client.flush(NO_WAIT_S)
 
     def __getstate__(self) -> dict[str, Any]:
-        client, example = self._client_or_factory, 'partial(WriterClient, "http://…", "{}", "…")'
+        client = self._client_or_factory
         if isinstance(client, WriterClient):
             raise CannotPickle(
                 "a Connect server cannot use the client of this process: give NotedLogSink a "
-                f"function that returns one, {example.format(self._stream)}"
+                f'function that returns one, partial(WriterClient, "http://…", "{self._stream}", '
+                '"…")'
             )
         if isinstance(client, partial) and client.keywords.get("token") is not None:
             raise CannotPickle(
@@ -193,10 +195,8 @@ class NotedLogSink(Picklable):
             log.warning("stream %s is not sealed, because it has other writers", self._stream)
 
     def _finish(self) -> None:
-        max_time, noted_time = (
-            self._log.max_time(self._domain),
-            self._client.late_below(self._domain),
-        )
+        max_time = self._log.max_time(self._domain)
+        noted_time = self._client.late_below(self._domain)
         if max_time is not None and (noted_time is None or max_time >= noted_time):
             self._log.note_time(max_time + 1, domain=self._domain)
         try:
