@@ -166,12 +166,12 @@ def _list_streams_to_judge(
 
 def _map_positions(topics: Mapping[str, str]) -> dict[str, PositionOf]:
     """Return for each stream a function that finds its position in the offset of Spark's source."""
-    positions: dict[str, PositionOf] = {}
+    mappers: dict[str, PositionOf] = {}
     for stream, topic in topics.items():
-        positions[stream] = KafkaTopic(topic)
+        mappers[stream] = KafkaTopic(topic)
         if len(topics) > 1:
-            positions[stream] = KafkaTopic(topic).among_others
-    return positions
+            mappers[stream] = KafkaTopic(topic).among_others
+    return mappers
 
 
 def _drop_partial(

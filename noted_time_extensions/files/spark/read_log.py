@@ -102,9 +102,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
 
 def _parse_schema(schema: StructType | str | None) -> StructType | None:
-    parsed_schema = schema
-    if isinstance(schema, str):
-        parsed_schema = StructType.fromDDL(schema)
+    parsed_schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if parsed_schema is None or isinstance(parsed_schema, StructType):
         return parsed_schema
     raise Rejected(f'schema {schema!r} has no columns: use "departure timestamp, origin string"')
