@@ -56,5 +56,8 @@ __all__ = list(LAZY_IMPORTS)
 def __getattr__(name: str) -> object:
     if name in LAZY_IMPORTS:
         require(name)
-    names = {each: (f"{__name__}.{module}", "spark") for each, module in LAZY_IMPORTS.items()}
+    names = {
+        public_name: (f"{__name__}.{module}", "spark")
+        for public_name, module in LAZY_IMPORTS.items()
+    }
     return import_lazily(__name__, names, name)

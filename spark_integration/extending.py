@@ -145,6 +145,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     names = {
-        each: (f"spark_integration.{module}", "spark") for each, module in LAZY_IMPORTS.items()
+        public_name: (f"spark_integration.{module}", "spark")
+        for public_name, module in LAZY_IMPORTS.items()
     }
     return import_lazily(__name__, names, name)

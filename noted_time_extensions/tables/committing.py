@@ -20,6 +20,7 @@ from noted_time_extensions.tables.table_history import (
     NO_WATERMARK,
     START_UNKNOWN,
     ClaimStatus,
+    Commit,
     TableHistory,
 )
 
@@ -121,29 +122,46 @@ def _find_unwritten(memory: Sequence[RememberedBatch], batch: int) -> int:
 def find_committed_part(
     history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch] = (), *, run: str = ""
 ) -> Claim | None:
-    """Return the record of this part of the batch if an earlier run committed it.
+    """Return the record of this part of the batch if an earlier run committed it, or `None`.
 
-    Raises `Rejected` if this `run` has written the part before, or if the checkpoint is older than
-    the table.
+    Three memories are compared:
+
+    - The checkpoint is at the batch of `claim`.
+    - The table's `history` has the records that were committed.
+    - The `memory`, stored next to the checkpoint, has the run that has written each part.
+
+    Raises `Rejected` if the checkpoint is older than the table, or if this `run` has written the
+    part before.
     """
-    own = [
-        (commit, record)
-        for commit in history.commits
-        for name, record in history.records(commit).items()
-        if (name, record.query) == (claim.name, claim.query) and not record.accepted
-    ]
-    newest = max((record.batch for _, record in own), default=-1)
-    same = [(commit, record) for commit, record in own if record.batch == claim.batch]
-    if newest > claim.batch or any(r.id and r.plan != claim.plan for _, r in same):
-        later = next(commit for commit, record in own if record.batch >= claim.batch)
-        what = f"and batch {newest}" if newest > claim.batch else "with other content"
-        before = f"roll it back to snapshot {later.parent}, or " if not history.is_numbered else ""
-        raise Rejected(IN_TABLE.format(claim.batch, what, before * (later.parent is not None)))
-    committed = next((record for _, record in same if record.part == claim.part), None)
-    runs = {each.runs.get(claim.part) for each in memory if each.batch == claim.batch}
-    if committed is not None and run in runs - {""} and not committed.merges:
+    committed_records: list[tuple[Commit, Claim]] = []
+    for commit in history.commits:
+        for name, record in history.records(commit).items():
+            is_of_query = name == claim.name and record.query == claim.query
+            if is_of_query and not record.accepted:
+                committed_records.append((commit, record))
+    newest_batch = max((record.batch for _, record in committed_records), default=-1)
+    batch_records = [record for _, record in committed_records if record.batch == claim.batch]
+    has_other_content = any(record.id and record.plan != claim.plan for record in batch_records)
+    if newest_batch > claim.batch or has_other_content:
+        first_commit = next(
+            commit for commit, record in committed_records if record.batch >= claim.batch
+        )
+        difference = "with other content"
+        if newest_batch > claim.batch:
+            difference = f"and batch {newest_batch}"
+        rollback = ""
+        if not history.is_numbered and first_commit.parent is not None:
+            rollback = f"roll it back to snapshot {first_commit.parent}, or "
+        raise Rejected(IN_TABLE.format(claim.batch, difference, rollback))
+    part_records = [record for record in batch_records if record.part == claim.part]
+    if not part_records:
+        return None
+    committed_record = part_records[0]
+    remembered_batches = [remembered for remembered in memory if remembered.batch == claim.batch]
+    writing_runs = {remembered.runs.get(claim.part) for remembered in remembered_batches}
+    if run and run in writing_runs and not committed_record.merges:
         raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
-    return committed
+    return committed_record
 
 
 def prepare_commit(

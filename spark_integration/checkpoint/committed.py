@@ -22,25 +22,35 @@ def open_streams(checkpoint: str) -> dict[str, Callable[[Mapping[int, int]], Rea
     A topic is the stream of the same name, unless the query reads only one topic, with the marks of
     another stream.
     """
-    progress, last = _find_last_batch(checkpoint)
-    offsets = [each for each in progress.read_batch(last).offsets if isinstance(each, dict)]
-    topics = {name for each in offsets if is_of_log(each) for name in each["noted_streams"]}
-    marks = {",".join(each["noted_streams"]) for each in offsets if is_of_marks(each)}
-    for offset in offsets:
-        topics |= {topic for topic, ends in offset.items() if _is_topic(ends)}
-    topics -= {name_noted_topic(each) for each in topics}
+    progress, batch_id = _find_last_batch(checkpoint)
+    topics: set[str] = set()
+    marks_streams: set[str] = set()
+    for offset in progress.read_batch(batch_id).offsets:
+        if not isinstance(offset, dict):
+            continue
+        if is_of_log(offset):
+            topics.update(offset["noted_streams"])
+        if is_of_marks(offset):
+            marks_streams.add(",".join(offset["noted_streams"]))
+        topics.update(name for name, ends in offset.items() if _is_topic(ends))
+    topics -= {name_noted_topic(topic) for topic in topics}
     if not topics:
         raise Rejected(f"no source of the query of {checkpoint} is a topic or a file log")
-    stream = min(marks) if len(topics) == len(marks) == 1 else ""
 
     def make_reader(topic: str) -> Callable[[Mapping[int, int]], ReadOffsets]:
         return lambda _: read_committed_offsets(checkpoint, topic)
 
-    return {stream or topic: make_reader(topic) for topic in sorted(topics)}
+    if len(topics) == 1 and len(marks_streams) == 1:
+        (topic,) = topics
+        (stream,) = marks_streams
+        return {stream or topic: make_reader(topic)}
+    return {topic: make_reader(topic) for topic in sorted(topics)}
 
 
 def _is_topic(ends: object) -> bool:
-    return isinstance(ends, dict) and bool(ends) and all(each.isdecimal() for each in ends)
+    return (
+        isinstance(ends, dict) and bool(ends) and all(partition.isdecimal() for partition in ends)
+    )
 
 
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
@@ -48,10 +58,10 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
 
     If the query keeps state, only rows below the watermark count: later rows may still be in it.
     """
-    progress, last = _find_last_batch(checkpoint)
+    progress, batch_id = _find_last_batch(checkpoint)
     try:
-        planned = progress.read_batch(last)
-        positions = list(_find_positions(planned.offsets, topic))
+        batch = progress.read_batch(batch_id)
+        positions = list(_find_positions(batch.offsets, topic))
     except (ValueError, LookupError) as error:
         raise Rejected(f"{checkpoint} has no offset log of Spark: {error!r}") from error
     if not positions:
@@ -59,33 +69,43 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
             f"no source of the query of {checkpoint} reads {topic!r}: pass --topic with the topic "
             "that the query reads, and the stream of that topic"
         )
-    position = {each: min(p.get(each, 0) for p in positions) for each in set().union(*positions)}
-    by = f"batch {last} of the query of {checkpoint}"
+    position: dict[int, int] = {}
+    for segment in set().union(*positions):
+        offsets = [source_position.get(segment, 0) for source_position in positions]
+        position[segment] = min(offsets)
+    origin = f"batch {batch_id} of the query of {checkpoint}"
     if not progress.has_state():
-        return ReadOffsets(position, by)
-    if planned.watermark_ms is None:
+        return ReadOffsets(position, origin)
+    if batch.watermark_ms is None:
         raise NothingKnown(f"the query of {checkpoint} keeps state, and has no watermark yet")
     remark = (
-        f"the query keeps state: only rows below its watermark {format_time(planned.watermark_ms)} "
+        f"the query keeps state: only rows below its watermark {format_time(batch.watermark_ms)} "
         "count, and rows that the watermark dropped are not in its sink"
     )
-    domains = {each for each in _list_domains(planned.offsets) if each is not None}
-    domain = domains.pop() if len(domains) == 1 else None
-    return ReadOffsets(position, by, None, planned.watermark_ms, (remark,), domain)
+    domain = _find_only_domain(batch.offsets)
+    return ReadOffsets(position, origin, None, batch.watermark_ms, (remark,), domain)
 
 
-def _list_domains(offsets: tuple[Any, ...]) -> Iterator[str | None]:
+def _find_only_domain(offsets: tuple[Any, ...]) -> str | None:
+    """Return the domain of the query's marks, `None` if it is unknown or there are several."""
+    domains: set[str] = set()
     for offset in offsets:
-        if is_noted(offset):
-            yield from (facts.domain for facts in list_facts(offset).values())
+        if not is_noted(offset):
+            continue
+        for facts in list_facts(offset).values():
+            if facts.domain is not None:
+                domains.add(facts.domain)
+    if len(domains) != 1:
+        return None
+    return domains.pop()
 
 
 def _find_last_batch(checkpoint: str) -> tuple[QueryProgress, int]:
-    names = open_checkpoint(checkpoint).list_names("commits")
-    batches = [int(name) for name in names if name.isdigit()]
-    if not batches:
+    file_names = open_checkpoint(checkpoint).list_names("commits")
+    batch_ids = [int(name) for name in file_names if name.isdigit()]
+    if not batch_ids:
         raise NothingKnown(f"{checkpoint} has no committed micro-batch of a query")
-    return QueryProgress(checkpoint), max(batches)
+    return QueryProgress(checkpoint), max(batch_ids)
 
 
 def _find_positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:

@@ -37,19 +37,23 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
     >>> parse_place("s3a://lake/flights//hourly/"), parse_place("dbfs:/counts").path
     (CheckpointPlace(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
     """
-    match = _CHECKPOINT_URI.fullmatch(checkpoint)
-    scheme, bucket, path = match.groups(default="") if match else ("", "", checkpoint)
+    scheme = ""
+    bucket = ""
+    path = checkpoint
+    if match := _CHECKPOINT_URI.fullmatch(checkpoint):
+        scheme, bucket, path = match.groups(default="")
     scheme = scheme.lower()
     if scheme not in {*DISK_SCHEMES, *HADOOP_SCHEMES, *STORE_CREDENTIALS}:
-        known = ":, ".join((*DISK_SCHEMES[1:], *HADOOP_SCHEMES, *STORE_CREDENTIALS))
+        schemes = ":, ".join((*DISK_SCHEMES[1:], *HADOOP_SCHEMES, *STORE_CREDENTIALS))
         raise Rejected(
-            f"checkpoint_location={checkpoint!r}: only paths and {known}: are read, not {scheme}:"
+            f"checkpoint_location={checkpoint!r}: only paths and {schemes}: are read, not {scheme}:"
         )
     if scheme in STORE_CREDENTIALS:
-        what, where = "checkpoint_location", "the driver's environment"
-        path = check_bucket(what, scheme, bucket, path, where)
-    mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
-    return CheckpointPlace(scheme, bucket, f"/dbfs{path}" if mounted else path)
+        environment = "the driver's environment"
+        path = check_bucket("checkpoint_location", scheme, bucket, path, environment)
+    if scheme == "dbfs" and not path.startswith("/Volumes/"):
+        path = f"/dbfs{path}"  # where drivers mount it
+    return CheckpointPlace(scheme, bucket, path)
 
 
 def open_checkpoint(checkpoint: str) -> Files:
@@ -65,11 +69,12 @@ class Files:
     """The files below a path of a file system, with relative names."""
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
-        self._system, self._path = system, path
+        self._system = system
+        self._path = path
 
     def list_names(self, directory: str) -> list[str]:
         paths = self._list_paths(posixpath.join(self._path, directory))
-        return [posixpath.basename(each) for each in paths]
+        return [posixpath.basename(path) for path in paths]
 
     def read(self, name: str) -> str | None:
         with suppress(FileNotFoundError):
@@ -117,8 +122,9 @@ class StoredFiles(Files):
             self._call("delete", posixpath.join(self._path, name))
 
     def _list_paths(self, directory: str) -> list[str]:
-        listed = self._call("list_with_delimiter", directory)
-        return [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
+        listing = self._call("list_with_delimiter", directory)
+        object_paths = [stored_object["path"] for stored_object in listing["objects"]]
+        return [*listing["common_prefixes"], *object_paths]
 
     def _read_bytes(self, path: str) -> bytes:
         body: bytes = self._call("get", path, collect=read_whole)[0]

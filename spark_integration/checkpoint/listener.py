@@ -51,13 +51,20 @@ class PositionListener(StreamingQueryListener):
         `position` maps the offset of a source to segment → exclusive offset, or raises `Rejected`
         for another stream's. The default maps file logs and Kafka topics with the stream's name.
         """
-        for what, name in ("stream", stream), ("group", group), ("reader", reader):
-            validate_name(what, name)
+        for kind, name in ("stream", stream), ("group", group), ("reader", reader):
+            validate_name(kind, name)
         self._reader = (url, stream, group, reader)
         self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token
-        maps = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
-        self._position_of = [p.among_others if isinstance(p, KafkaTopic) else p for p in maps]
+        mappers: Sequence[PositionOf] = (NotedLog(stream), KafkaTopic(stream))
+        if position:
+            mappers = (position,)
+        self._position_of: list[PositionOf] = []
+        for mapper in mappers:
+            if isinstance(mapper, KafkaTopic):
+                self._position_of.append(mapper.among_others)
+            else:
+                self._position_of.append(mapper)
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
 
@@ -81,7 +88,8 @@ class PositionListener(StreamingQueryListener):
         """Report the end offsets of the committed batch."""
         progress = event.progress
         if self._query_name in {None, progress.name}:
-            position = _join_positions([s.endOffset for s in progress.sources], self._position_of)
+            offsets = [source.endOffset for source in progress.sources]
+            position = _join_positions(offsets, self._position_of)
             if position:
                 self._positions[str(progress.id)] = position
                 self._client.advance(position)
@@ -101,13 +109,15 @@ class PositionListener(StreamingQueryListener):
             self._client.close()
 
 
-def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
+def _join_positions(offsets: Sequence[str], mappers: Sequence[PositionOf]) -> dict[int, int]:
     position: dict[int, int] = {}
-    events = (offset for offset in map(_parse_offset, offsets) if not is_of_marks(offset))
-    for offset in events:
-        for each in position_of:
+    for text in offsets:
+        offset = _parse_offset(text)
+        if is_of_marks(offset):
+            continue
+        for map_position in mappers:
             with suppress(Rejected):
-                join_into(position, each(offset))
+                join_into(position, map_position(offset))
     return position
 
 

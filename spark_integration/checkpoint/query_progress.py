@@ -19,11 +19,13 @@ from msgspec import Struct
 from noted_time import Rejected
 from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, open_checkpoint, parse_place
-from spark_integration.marks.offset import is_of_log, is_of_marks
+from spark_integration.marks.offset import is_noted, is_of_marks
 from spark_integration.marks.watermark import MULTIPLE_POLICY
 from spark_integration.session.settings import EVENTS_SUFFIX, OWN_PREFIX
 
-IN_ORDER, BY_NAME = "v1", "v2"  # versions of Spark's offset log: sources by place or by name
+# versions of Spark's offset log, which lists sources by place or by name
+IN_ORDER = "v1"
+BY_NAME = "v2"
 NO_OFFSET = "-"
 
 K = TypeVar("K")
@@ -64,18 +66,23 @@ class QueryProgress:
         """
         _, sources = self._read_newest()
         offsets = order_offsets(sources, token, position_of)
-        for place, marks in enumerate(offsets, start=1):
-            if is_of_marks(marks) and marks["token"] == token:
-                events = _find_only_source(marks["noted_streams"], offsets[place:])
-                return {} if events is None else position_of(events)
+        for place, marks_offset in enumerate(offsets, start=1):
+            if is_of_marks(marks_offset) and marks_offset["token"] == token:
+                events_offset = _find_only_source(marks_offset["noted_streams"], offsets[place:])
+                if events_offset is None:
+                    return {}
+                return position_of(events_offset)
         raise _build_refusal(self.checkpoint, "was written by another query")
 
     def find_last_marks(self, streams: Collection[str]) -> Json | None:
+        """Return the last offset of the marks of `streams`, `None` before the first batch."""
         if not self._files.list_names("offsets"):
             return None
         _, sources = self._read_newest()
-        marks = filter(is_of_marks, order_offsets(sources))
-        return next((each for each in marks if each["noted_streams"].keys() == set(streams)), None)
+        for offset in order_offsets(sources):
+            if is_of_marks(offset) and offset["noted_streams"].keys() == set(streams):
+                return offset
+        return None
 
     def read_query_id(self) -> str:
         text = self._files.read("metadata")
@@ -86,14 +93,14 @@ class QueryProgress:
     @cached_property
     def begins_at_zero(self) -> Mapping[str, bool]:
         """Whether the first batch began at offset 0 in each partition, by topic."""
-        found = dict[str, bool]()
-        for name in self._read_newest()[1]:
-            text = self._files.read(f"sources/{name}/0") or ""
+        begins_by_topic = dict[str, bool]()
+        for source in self._read_newest()[1]:
+            text = self._files.read(f"sources/{source}/0") or ""
             with suppress(ValueError, AttributeError):  # of another source
-                for topic, start in json.loads(text.rpartition("\n")[2]).items():
-                    is_zero = bool(start) and not any(start.values())
-                    found[topic] = is_zero and found.get(topic, True)
-        return found
+                for topic, first_offsets in json.loads(text.rpartition("\n")[2]).items():
+                    begins_at_zero = bool(first_offsets) and not any(first_offsets.values())
+                    begins_by_topic[topic] = begins_at_zero and begins_by_topic.get(topic, True)
+        return begins_by_topic
 
     def has_state(self) -> bool:
         return bool(self._files.list_names("state"))
@@ -104,7 +111,8 @@ class QueryProgress:
             raise _build_refusal(self.checkpoint, f"does not have batch {batch_id}")
         metadata, sources = self._parse_entry(text)
         policy = metadata.get("conf", {}).get(MULTIPLE_POLICY, "min").lower()
-        watermark_ms, offsets = _parse_watermark_ms(metadata), order_offsets(sources)
+        watermark_ms = _parse_watermark_ms(metadata)
+        offsets = order_offsets(sources)
         return PlannedBatch(self.read_query_id(), batch_id, watermark_ms, policy, offsets)
 
     def read_watermark(self, batch_id: int) -> int | None:
@@ -117,12 +125,15 @@ class QueryProgress:
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
         """Read files by name after the first listing; stores list 10 before 9."""
-        files, following = self._files, self.last + 1
+        files = self._files
+        next_batch = self.last + 1
         if self.last < 0:
-            listed = (int(name) for name in files.list_names("offsets") if name.isdigit())
-            following = max(listed, default=0)
-        while (text := files.read(f"offsets/{following}")) is not None:
-            self.last, self._text, following = following, text, following + 1
+            batch_ids = [int(name) for name in files.list_names("offsets") if name.isdigit()]
+            next_batch = max(batch_ids, default=0)
+        while (text := files.read(f"offsets/{next_batch}")) is not None:
+            self.last = next_batch
+            self._text = text
+            next_batch += 1
         if self.last < 0:
             raise _build_refusal(self.checkpoint, "has no batch yet")
         return self._parse_entry(self._text)
@@ -133,9 +144,18 @@ class QueryProgress:
             raise Rejected(f"offset log {version!r} of {self.checkpoint} needs a newer noted-time")
         if version == IN_ORDER:
             lines = [f"{place}:{line}" for place, line in enumerate(lines)]
-        named = (line.split(":", 1) for line in (f":{head}", *lines))
-        sources = {name: None if end == NO_OFFSET else json.loads(end) for name, end in named}
-        return sources.pop("") or {}, sources
+        metadata = _parse_end(head) or {}
+        sources: dict[str, Any] = {}
+        for line in lines:
+            name, end = line.split(":", 1)
+            sources[name] = _parse_end(end)
+        return metadata, sources
+
+
+def _parse_end(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    if text == NO_OFFSET:
+        return None
+    return json.loads(text)
 
 
 def order_offsets(
@@ -153,7 +173,7 @@ def order_offsets(
     ({'noted_streams': {'b': {}}, 'token': 't'}, {'b': {}})
     """
     names = sorted(sources, key=lambda name: name.zfill(9))  # as numbers, if they are
-    if not all(map(str.isdigit, names)):
+    if not all(name.isdigit() for name in names):
         names = _order_names(names, sources, token, position_of)
     return tuple(sources[name] for name in names)
 
@@ -164,17 +184,28 @@ def _order_names(
     token: str,
     position_of: Callable[[Any], object] | None,
 ) -> list[str]:
-    marks = [n for n in names if is_of_marks(sources[n]) and n + EVENTS_SUFFIX not in sources]
-    marks.sort(key=lambda name: sources[name]["token"] == token)
-    events = [name for name in names if not name.startswith(OWN_PREFIX)]
-    readable = {name for name in events if position_of and _can_read(position_of, sources[name])}
-    events.sort(key=lambda name: (name in readable, sources[name] is None))
-    own = [name for name in names if name not in {*marks, *events}]
-    if not marks:
-        return [*events, *own]
-    if len(marks) != len(events) or len(readable) > 1:
-        return [*own, *marks, *events]
-    return [*own, *chain(*zip(marks, events, strict=True))]
+    marks_names: list[str] = []
+    events_names: list[str] = []
+    own_names: list[str] = []  # of file logs, and of marks with their events directly after them
+    for name in names:
+        has_marks = is_of_marks(sources[name]) and name + EVENTS_SUFFIX not in sources
+        has_events = not name.startswith(OWN_PREFIX)
+        if has_marks:
+            marks_names.append(name)
+        if has_events:
+            events_names.append(name)
+        if not (has_marks or has_events):
+            own_names.append(name)
+    readable_names: set[str] = set()
+    if position_of is not None:
+        readable_names = {name for name in events_names if _can_read(position_of, sources[name])}
+    marks_names.sort(key=lambda name: sources[name]["token"] == token)
+    events_names.sort(key=lambda name: (name in readable_names, sources[name] is None))
+    if not marks_names:
+        return [*events_names, *own_names]
+    if len(marks_names) != len(events_names) or len(readable_names) > 1:
+        return [*own_names, *marks_names, *events_names]
+    return [*own_names, *chain(*zip(marks_names, events_names, strict=True))]
 
 
 def _can_read(position_of: Callable[[Any], object], offset: Any) -> bool:  # noqa: ANN401 - any JSON value
@@ -191,14 +222,13 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
     return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
-def _find_only_source(streams: Iterable[str], following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    events = list(
-        takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
-    )
-    if len(events) != 1:
+def _find_only_source(streams: Iterable[str], later_offsets: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
+    events_offsets = list(takewhile(lambda offset: not is_noted(offset), later_offsets))
+    if len(events_offsets) != 1:
         raise Rejected(
-            f"the marks of stream {','.join(streams)!r} cover one source, but {len(events)} follow "
-            "them: call with_noted_watermark once for each source, then union or join the results; "
-            "put a source that needs no marks before them, as in other.join(timed), without a name"
+            f"the marks of stream {','.join(streams)!r} cover one source, but "
+            f"{len(events_offsets)} follow them: call with_noted_watermark once for each source, "
+            "then union or join the results; put a source that needs no marks before them, as in "
+            "other.join(timed), without a name"
         )
-    return events[0]
+    return events_offsets[0]

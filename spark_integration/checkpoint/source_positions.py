@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from noted_time import Rejected
 
@@ -38,7 +38,7 @@ class KafkaTopic:
 
     def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
         """Return the position in this topic, or raise `Rejected` if the offset lacks it."""
-        if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
+        if not _is_of_kafka(offset):
             message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
             raise Rejected(message)
         if offset and self.topic not in offset:
@@ -49,6 +49,10 @@ class KafkaTopic:
         return from_wire(offset.get(self.topic, {}))
 
 
+def _is_of_kafka(offset: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(offset, dict) and all(isinstance(ends, dict) for ends in offset.values())
+
+
 def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
     # Spark's processes import this module, and HTTP is slow to import
     from noted_time.client import position_from_wire  # noqa: PLC0415
@@ -57,7 +61,7 @@ def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
 
 
 def _join_names(topics: Iterable[str]) -> str:
-    return ", ".join(map(repr, sorted(topics)))
+    return ", ".join(repr(topic) for topic in sorted(topics))
 
 
 def _join_mappings(topics: Iterable[str]) -> str:
@@ -77,8 +81,7 @@ class NotedLog:
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
         """Return the position, or raise `Rejected` for another source."""
         is_log = isinstance(offset, dict) and "root" in offset
-        streams = offset["noted_streams"] if is_log else {}
-        if self.stream not in streams:
+        if not is_log or self.stream not in offset["noted_streams"]:
             message = f"offset {str(offset)[:200]} is not of file log {self.stream!r}"
             raise Rejected(message)
-        return from_wire(streams[self.stream].get("segments", {}))
+        return from_wire(offset["noted_streams"][self.stream].get("segments", {}))

@@ -83,32 +83,35 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     - `Rejected` if deleted records may have been in the window, unless the read accepts this.
     - `Unreachable` if a partition has no leader, or an open transaction holds back records.
     """
-    read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
-    if read.cores is not None:
+    batch_read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
+    if batch_read.cores is not None:
         raise Rejected("cores divide the read of a file log; of a topic it is option minPartitions")
     check_promised(domain)
-    there, chosen = open_topic(spark, records, "read_complete_kafka")
-    noted = replace(noted, stream=noted.stream or there.name)
+    topic, source_options = open_topic(spark, records, "read_complete_kafka")
+    noted = replace(noted, stream=noted.stream or topic.name)
     window = wait_for_window(
-        noted, start, end, domain=domain, read=read, late=late, log_id=there.look().id
+        noted, start, end, domain=domain, read=batch_read, late=late, log_id=topic.look().id
     )
-    committed = is_committed(chosen)
-    wait_until_readable(there, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
-    if committed:
-        patience_s = max(READABLE_TIMEOUT_S, read.timeout)
-        wait_until_readable(there, window.to_cut.offsets, timeout_s=patience_s, committed=True)
-    begins, since = _find_begins(there, window, read.deleted)
-    firsts = _find_first_offsets(window, own_segments=read.own_segments)
-    if not firsts and records.parse is None and event_time == KAFKA_TIME:
-        firsts = since
-    ranges = find_needed_ranges(window, begins, firsts)
-    if not firsts:
-        _log_read_ranges(there.name, ranges)
-    rows = read_records(spark, there.name, ranges, chosen)
+    reads_committed = is_committed(source_options)
+    wait_until_readable(topic, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
+    if reads_committed:
+        patience_s = max(READABLE_TIMEOUT_S, batch_read.timeout)
+        wait_until_readable(
+            topic, window.to_cut.offsets, timeout_s=patience_s, reads_committed=True
+        )
+    begins, time_offsets = _find_begins(topic, window, batch_read.deleted)
+    first_offsets = _find_first_offsets(window, own_segments=batch_read.own_segments)
+    if not first_offsets and records.parse is None and event_time == KAFKA_TIME:
+        first_offsets = time_offsets
+    ranges = find_needed_ranges(window, begins, first_offsets)
+    if not first_offsets:
+        _log_read_ranges(topic.name, ranges)
+    rows = read_records(spark, topic.name, ranges, source_options)
     events = require_event_time(records.parsed(rows), event_time)
     time = F.col(f"`{event_time}`")
-    first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
-    return events.where((time >= first) & (time < end_at))
+    start_at = F.timestamp_millis(F.lit(window.start))
+    end_at = F.timestamp_millis(F.lit(window.end))
+    return events.where((time >= start_at) & (time < end_at))
 
 
 def open_topic(
@@ -120,14 +123,14 @@ def open_topic(
         raise Rejected(f"{reader} reads one topic, not {list(records.topic)}")
     topic = validate_name("topic", records.topic)
     check_connector(spark)
-    chosen = normalize_options(records, reader, *RANGE_OPTIONS)
-    return Topic(build_client_config(chosen, records.client), topic), chosen
+    source_options = normalize_options(records, reader, *RANGE_OPTIONS)
+    return Topic(build_client_config(source_options, records.client), topic), source_options
 
 
 def find_needed_ranges(
-    window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
+    window: CompleteWindow, begins: Mapping[int, int], first_offsets: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
-    """Return the range to read of each partition: from `firsts` to the window's end cut.
+    """Return the range to read of each partition: from `first_offsets` to the window's end cut.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -137,97 +140,117 @@ def find_needed_ranges(
     ranges = {}
     for partition, begin in sorted(begins.items()):
         end = max(begin, window.to_cut.offsets.get(partition, begin))
-        ranges[partition] = OffsetRange(min(end, max(begin, firsts.get(partition, begin))), end)
+        start = max(begin, first_offsets.get(partition, begin))
+        ranges[partition] = OffsetRange(min(start, end), end)
     return ranges
 
 
 def find_deleted_ranges(
-    window: CompleteWindow, begins: Mapping[int, int], since: Mapping[int, int]
+    window: CompleteWindow, begins: Mapping[int, int], time_offsets: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
     """Return the deleted records that may have been in a window.
 
     If the start cut is unknown, a partition counts unless it still has a record before the window:
-    Kafka deletes the oldest first. `since` has the first offsets at or after the window's start.
+    Kafka deletes the oldest first. `time_offsets` has the first offsets at or after the window's
+    start.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
     >>> find_deleted_ranges(window, {0: 3, 1: 3}, {0: 4, 1: 3})
     {1: OffsetRange(start=0, end=3)}
     """
-    deleted = {}
+    deleted_ranges = {}
     for partition, end in window.to_cut.offsets.items():
         begin = begins[partition]
         first = window.from_cut.offsets.get(partition, 0)
-        is_certain = not window.exact and since.get(partition, begin) > begin
+        is_certain = not window.exact and time_offsets.get(partition, begin) > begin
         if first < min(begin, end) and not is_certain:
-            deleted[partition] = OffsetRange(first, min(begin, end))
-    return deleted
+            deleted_ranges[partition] = OffsetRange(first, min(begin, end))
+    return deleted_ranges
 
 
 def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
     if not (own_segments and window.exact):
         return {}
-    return {each: window.from_cut.offsets.get(each, 0) for each in window.to_cut.offsets}
+    starts = window.from_cut.offsets
+    return {partition: starts.get(partition, 0) for partition in window.to_cut.offsets}
 
 
 def _find_begins(
-    topic: Topic, window: CompleteWindow, deleted: OnDeleted
+    topic: Topic, window: CompleteWindow, policy: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    since = topic.offsets_at(max(0, window.start))  # first, to notice later deletions
+    """Return the first offsets that Kafka still has, and those at or after the window's start.
+
+    Under the policy "fail", raises `Rejected` if deleted records may have been in the window.
+    """
+    time_offsets = topic.offsets_at(max(0, window.start))  # first, to notice later deletions
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
-    if lost := find_deleted_ranges(window, begins, since):
-        named = "; ".join(f"partition {p}, {each.start} to {each.end}" for p, each in lost.items())
-        message = (
-            f"topic {topic.name!r}: records were deleted that may have been in the window from "
-            f"{format_time(window.start)} to {format_time(window.end)}: {named}"
-        )
-        if deleted == "fail":
-            remedy = "read it sooner, or keep records for longer (retention.ms)"
-            raise Rejected(f'{message}; {remedy}. deleted="accept" reads the rest')
-        log.warning("%s", message)
-    return begins, since
+    deleted_ranges = find_deleted_ranges(window, begins, time_offsets)
+    if not deleted_ranges:
+        return begins, time_offsets
+    range_texts: list[str] = []
+    for partition, offset_range in deleted_ranges.items():
+        range_texts.append(f"partition {partition}, {offset_range.start} to {offset_range.end}")
+    message = (
+        f"topic {topic.name!r}: records were deleted that may have been in the window from "
+        f"{format_time(window.start)} to {format_time(window.end)}: {'; '.join(range_texts)}"
+    )
+    if policy == "fail":
+        remedy = "read it sooner, or keep records for longer (retention.ms)"
+        raise Rejected(f'{message}; {remedy}. deleted="accept" reads the rest')
+    log.warning("%s", message)
+    return begins, time_offsets
 
 
 def wait_until_readable(
-    topic: Topic, cut: Mapping[int, int], *, timeout_s: float, committed: bool = False
+    topic: Topic, cut: Mapping[int, int], *, timeout_s: float, reads_committed: bool = False
 ) -> TopicLook:
+    """Wait until readers of the topic reach a cut, and return its ends then.
+
+    With `reads_committed`, open transactions hold readers back.
+    """
     deadline = clocks.monotonic() + timeout_s
     while True:
-        look = topic.look(committed=committed)
-        behind = find_missing_offsets(look.ends, cut)
-        if not behind:
+        look = topic.look(committed=reads_committed)
+        missing_offsets = find_missing_offsets(look.ends, cut)
+        if not missing_offsets:
             return look
         if clocks.monotonic() >= deadline:
             break
         clocks.sleep(ENDS_EVERY_S)
     topic.check_leaders(look.unknown.intersection(cut))
-    first = behind[0]
-    if committed:
+    first_missing = missing_offsets[0]
+    if reads_committed:
         raise Unreachable(
-            f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
-            f"holds back readers of committed records at {first.offset}, and the end cut is at "
-            f"{first.needed}: read it later, or see page 'Symptoms and remedies', section 'A "
-            "transaction hangs'"
+            f"topic {topic.name!r}, partition {first_missing.segment}: a transaction that is still "
+            f"open holds back readers of committed records at {first_missing.offset}, and the end "
+            f"cut is at {first_missing.needed}: read it later, or see page 'Symptoms and "
+            "remedies', section 'A transaction hangs'"
         )
-    ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
-    fact = f"partition {first.segment} {ends}, and the writers noted {first.needed}"
-    raise topic.build_recreated(f"{fact} (or the stream is of another topic)")
+    fault = "does not exist"
+    if first_missing.segment in look.ends:
+        fault = f"ends at {first_missing.offset}"
+    raise topic.build_recreated(
+        f"partition {first_missing.segment} {fault}, and the writers noted {first_missing.needed} "
+        "(or the stream is of another topic)"
+    )
 
 
 def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
+    starts = {partition: offset_range.start for partition, offset_range in ranges.items()}
+    ends = {partition: offset_range.end for partition, offset_range in ranges.items()}
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
-    for n, name in enumerate(("startingOffsets", "endingOffsets")):
-        offsets = {partition: each[n] for partition, each in ranges.items()}
-        reader = reader.option(name, json.dumps({topic: position_to_wire(offsets)}))
+    reader = reader.option("startingOffsets", json.dumps({topic: position_to_wire(starts)}))
+    reader = reader.option("endingOffsets", json.dumps({topic: position_to_wire(ends)}))
     return reader.load()
 
 
 def _log_read_ranges(topic: str, ranges: Mapping[int, OffsetRange]) -> None:
-    number = sum(each.end - each.start for each in ranges.values())
+    number = sum(offset_range.end - offset_range.start for offset_range in ranges.values())
     if not number:
         return
     log.warning(

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 PLACE_COLUMNS = ("partition", "offset")
 
-SEQ_COLUMN, LOWER_COLUMN, WRITER_COLUMN = "_seq", "_lower", "_writer"
+SEQ_COLUMN = "_seq"
+LOWER_COLUMN = "_lower"
+WRITER_COLUMN = "_writer"
 IS_RECORD = "_is_record"
 ADDED_COLUMNS = (SEQ_COLUMN, LOWER_COLUMN, WRITER_COLUMN, IS_RECORD)
 
@@ -67,34 +69,38 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     as in `read_complete_kafka`. Deleted rows, and rows below the oldest kept mark, are not read,
     which is logged.
     """
-    there, chosen = open_topic(spark, records, "read_late_kafka")
-    topic = there.name
-    stream = replace(noted, stream=noted.stream or topic).name
+    topic, source_options = open_topic(spark, records, "read_late_kafka")
+    topic_name = topic.name
+    stream = replace(noted, stream=noted.stream or topic_name).name
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        read = run(read_noted(stream, domain), transport.ask)
-    marks = read.marks
-    AnotherLog.check(stream, read.logs, there.look().id)
-    last = marks.cut(len(marks) - 1)
-    wait_until_readable(there, last, timeout_s=READABLE_TIMEOUT_S)
+        answer = run(read_noted(stream, domain), transport.ask)
+    marks = answer.marks
+    AnotherLog.check(stream, answer.logs, topic.look().id)
+    last_cut = marks.cut(len(marks) - 1)
+    wait_until_readable(topic, last_cut, timeout_s=READABLE_TIMEOUT_S)
     look = wait_until_readable(
-        there, last, timeout_s=READABLE_TIMEOUT_S, committed=is_committed(chosen)
+        topic, last_cut, timeout_s=READABLE_TIMEOUT_S, reads_committed=is_committed(source_options)
     )
-    there.check_leaders(look.unknown)
-    start = _find_start(topic, marks, since)
-    ranges = dict(_find_ranges(topic, start, there.begins(), look.ends))
+    topic.check_leaders(look.unknown)
+    start_position = _find_start(topic_name, marks, since)
+    ranges = dict(_find_ranges(topic_name, start_position, topic.begins(), look.ends))
     events = require_event_time(
-        records.parsed(read_records(spark, topic, ranges, chosen)), event_time
+        records.parsed(read_records(spark, topic_name, ranges, source_options)), event_time
     )
     _check_columns(events.columns)
-    judged = _join_marks(spark, events, marks, ranges)
-    late = judged.where(F.col(f"`{event_time}`") < F.col(LOWER_COLUMN))
-    return late.withColumn(WRITER_COLUMN, _map_writers(read, writer))
+    events_with_marks = _join_marks(spark, events, marks, ranges)
+    late_rows = events_with_marks.where(F.col(f"`{event_time}`") < F.col(LOWER_COLUMN))
+    return late_rows.withColumn(WRITER_COLUMN, _map_writers(answer, writer))
 
 
 def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, int]:
+    """Return the cut of the last mark that was written before `since`, or of the first mark."""
     written_from = MIN_INT64 if since is None else unix_ms_of(since)
-    later = (number for number, at in enumerate(marks.written) if at >= written_from)
-    number = next(later, len(marks)) - 1
+    number = len(marks) - 1
+    for later_number, written_at in enumerate(marks.written):
+        if written_at >= written_from:
+            number = later_number - 1
+            break
     if number < 0 and marks.first_seq > 1:
         log.warning(
             "topic %r: late rows below the cut of mark %d, written at %s, cannot be found, because "
@@ -108,7 +114,8 @@ def _find_ranges(
     topic: str, start: Mapping[int, int], begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[tuple[int, OffsetRange]]:
     for partition, end in sorted(ends.items()):
-        first, begin = start.get(partition, 0), begins.get(partition, 0)
+        first = start.get(partition, 0)
+        begin = begins.get(partition, 0)
         if begin > first:
             log.warning(
                 "topic %r, partition %d: the records from %d to %d were deleted and may have been "
@@ -133,21 +140,21 @@ def _join_marks(
     spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
 ) -> DataFrame:
     """Sort events and steps by offset; Spark has no as-of join."""
-    steps = [
-        (partition, offset, marks.first_seq + number, _limit_lower(marks.lowers[number]))
-        for partition, each in ranges.items()
-        for offset, number in _find_steps(marks, partition, each.start)
-    ]
+    steps: list[tuple[int, int, int, int]] = []
+    for partition, offset_range in ranges.items():
+        for offset, number in _find_steps(marks, partition, offset_range.start):
+            lower = _limit_lower(marks.lowers[number])
+            steps.append((partition, offset, marks.first_seq + number, lower))
     columns = f"partition int, offset bigint, {SEQ_COLUMN} bigint, {LOWER_COLUMN} bigint"
-    both = events.withColumn(IS_RECORD, F.lit(col=True)).unionByName(
+    rows = events.withColumn(IS_RECORD, F.lit(col=True)).unionByName(
         spark.createDataFrame(steps, columns), allowMissingColumns=True
     )
     by_offset = Window.partitionBy("partition").orderBy(
         "offset", F.col(IS_RECORD).asc_nulls_first()
     )
     for name in (SEQ_COLUMN, LOWER_COLUMN):
-        both = both.withColumn(name, F.last(name, ignorenulls=True).over(by_offset))
-    records = both.where(F.col(IS_RECORD)).drop(IS_RECORD)
+        rows = rows.withColumn(name, F.last(name, ignorenulls=True).over(by_offset))
+    records = rows.where(F.col(IS_RECORD)).drop(IS_RECORD)
     return records.withColumn(LOWER_COLUMN, F.timestamp_millis(LOWER_COLUMN))
 
 
@@ -156,19 +163,22 @@ def _limit_lower(lower: int) -> int:
 
 
 def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple[int, int]]:
-    offsets, numbers = (each.tolist() for each in marks.steps(partition))
+    """Yield the steps from `start` on: an offset, and the last mark that does not cover it."""
+    offset_column, number_column = marks.steps(partition)
+    offsets = offset_column.tolist()
+    numbers = number_column.tolist()
     first = bisect_right(offsets, start) - 1
     for offset, number in zip(offsets[first:], numbers[first:], strict=True):
         if number >= 0:
             yield offset, number
 
 
-def _map_writers(read: NotedMarksAnswer, column: str | None) -> Column:
+def _map_writers(answer: NotedMarksAnswer, column: str | None) -> Column:
     if column is not None:
         name = F.col(f"`{column}`").cast("string")
-        return F.when(name.isin([*read.promises]), name)
-    owners = [
-        F.when((F.col("partition") == each) & (F.col("offset") >= first), who)
-        for each, (who, first) in read.owners.items()
+        return F.when(name.isin([*answer.promises]), name)
+    owner_columns = [
+        F.when((F.col("partition") == partition) & (F.col("offset") >= first_offset), owner)
+        for partition, (owner, first_offset) in answer.owners.items()
     ]
-    return F.coalesce(F.lit(None).cast("string"), *owners)
+    return F.coalesce(F.lit(None).cast("string"), *owner_columns)

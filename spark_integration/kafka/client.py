@@ -53,23 +53,22 @@ def build_client_config(options: Mapping[str, Any], client: Client | None) -> di
         ...
     noted_time.Rejected: option kafka.ssl.truststore.location is for Java, ...
     """
-    settings = {
-        n.removeprefix(CLIENT_PREFIX): str(v)
-        for n, v in options.items()
-        if n.startswith(CLIENT_PREFIX)
-    }
-    same = {name: settings[name] for name in SHARED_SETTINGS if name in settings}
+    settings: dict[str, str] = {}
+    for name, value in options.items():
+        if name.startswith(CLIENT_PREFIX):
+            settings[name.removeprefix(CLIENT_PREFIX)] = str(value)
+    shared_settings = {name: settings[name] for name in SHARED_SETTINGS if name in settings}
     if isinstance(client, str):
-        return {**same, FUNCTION_SETTING: client}
+        return {**shared_settings, FUNCTION_SETTING: client}
     if client is not None:
-        if callable(client) or any(map(callable, client.values())):
+        if callable(client) or any(callable(value) for value in client.values()):
             raise Rejected(
                 "client= contains a function, which cannot be passed to the process in which Spark "
                 "plans: write a function that returns all settings, and pass its name, "
                 'client="module:function"'
             )
-        return {**same, **client}
-    config = same
+        return {**shared_settings, **client}
+    config = dict(shared_settings)
     for name, value in settings.items():
         if name.startswith(("sasl.", "ssl.")) and name not in SHARED_SETTINGS:
             config |= _translate_setting(name, value, settings)
@@ -78,13 +77,16 @@ def build_client_config(options: Mapping[str, Any], client: Client | None) -> di
 
 def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
     if name == JAAS_SETTING and (login := JAAS_LOGIN.fullmatch(value)):
-        texts = {name: "".join(quoted) for name, *quoted in JAAS_OPTION.findall(login[1])}
-        if texts.keys() == {"username", "password"}:
-            return {f"sasl.{key}": JAAS_ESCAPE.sub(r"\1", text) for key, text in texts.items()}
+        login_settings: dict[str, str] = {}
+        for option, *alternatives in JAAS_OPTION.findall(login[1]):
+            quoted_text = "".join(alternatives)  # one way of quoting matches, the others are empty
+            login_settings[f"sasl.{option}"] = JAAS_ESCAPE.sub(r"\1", quoted_text)
+        if login_settings.keys() == {"sasl.username", "sasl.password"}:
+            return login_settings
     for store, names in STORE_SETTINGS.items():
-        part = name.removeprefix(store)
-        if part != name and settings.get(f"{store}type", "").upper() == "PEM":
-            return dict.fromkeys(names.get(part, ()), value)
+        field_name = name.removeprefix(store)
+        if field_name != name and settings.get(f"{store}type", "").upper() == "PEM":
+            return dict.fromkeys(names.get(field_name, ()), value)
     raise Rejected(
         f"option {CLIENT_PREFIX}{name} is for Java, and the planner connects by librdkafka: pass "
         "librdkafka's settings for the same connection as client=, such as "

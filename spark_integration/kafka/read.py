@@ -101,50 +101,87 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     `Unreachable` if they have no leader for half a minute.
     """
     _check_marks(marks)
-    chosen_options = choose_topic_options(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
-    catch_up: CatchUp | None = chosen_options.get("catch_up")
-    lag_ms = find_lag_ms(domain, chosen_options.get("ingestion"), LAG_REMEDY)
+    option_by_field = choose_topic_options(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
+    catch_up: CatchUp | None = option_by_field.get("catch_up")
+    lag_ms = find_lag_ms(domain, option_by_field.get("ingestion"), LAG_REMEDY)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
     streams = map_streams(records.topic, noted.stream)
-    chosen = normalize_options(records, "read_noted_kafka")
-    limit = find_ahead_limit(spark, chosen)
+    source_options = normalize_options(records, "read_noted_kafka")
+    planning = KafkaPlanning(
+        topics=streams,
+        ahead=marks == "ahead",
+        limit=find_ahead_limit(spark, source_options),
+        committed=is_committed(source_options),
+        begun=_list_streams_to_judge(streams, source_options),
+    )
     check_connector(spark)
-    several = len(streams) > 1
-    judged = streams if begins_with_topic(chosen) else ()
-    begun: dict[str, WholeFrom | None] = dict.fromkeys(judged, WholeFrom())
-    kafka = KafkaPlanning(streams, marks == "ahead", limit, is_committed(chosen), begun)
     query = MarksQuery(
-        {name: _choose_position_of(each, several=several) for name, each in streams.items()},
-        _require_option("a controller, Noted(url)", noted.url, marks),
-        _require_option("checkpoint_location=", checkpoint_location, marks),
+        streams=_map_positions(streams),
+        controller_url=_require_option("a controller, Noted(url)", noted.url, marks),
+        checkpoint=_require_option("checkpoint_location=", checkpoint_location, marks),
         domain=domain,
         policy=policy,
-        kafka=kafka,
+        kafka=planning,
         lag_ms=lag_ms,
         backlog=catch_up.policy if catch_up else None,
     )
-    config = build_client_config(chosen, records.client)
-    ids = {} if is_remote(spark) else find_ids(streams, config)  # Connect's server finds them
-    find_logs(find_streams(spark, streams, domain, noted), ids)
+    config = build_client_config(source_options, records.client)
+    secrets = (noted.token, config)
+    topic_ids: Mapping[str, str | None] = {}
+    if not is_remote(spark):  # Connect's server finds them
+        topic_ids = find_ids(streams, config)
+    find_logs(find_streams(spark, streams, domain, noted), topic_ids)
     if catch_up is not None:
-        chosen = _limit_rows(spark, catch_up, chosen, query, (noted.token, config))
+        source_options = _limit_rows(spark, catch_up, source_options, query, secrets)
+    whole_by_stream = planning.begun
     if policy.first_windows == "skip":
-        begun, start = _skip_partial(spark, query, (noted.token, config))
-        query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
+        whole_by_stream, start_options = _skip_partial(spark, query, secrets)
+        query = replace(query, kafka=replace(planning, begun=whole_by_stream))
+        source_options = {**source_options, **start_options}
     source_name = build_source_name("marks", streams, domain) + EVENTS_SUFFIX
-    events = read_events(spark, source_name, records, chosen, event_time)
-    since = combine_whole(begun.values()).time
-    if since not in (None, WHOLE_LOG.time):
-        events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
-    sides = [read_marks(spark, query, noted.token, config)]
-    return unite_with_marks(sides, events, event_time, policy)
+    events = read_events(spark, source_name, records, source_options, event_time)
+    complete_events = _drop_partial(events, event_time, whole_by_stream)
+    marks_frame = read_marks(spark, query, noted.token, config)
+    return unite_with_marks([marks_frame], complete_events, event_time, policy)
 
 
 def _check_marks(marks: str) -> None:
     if marks == "topic":
         raise Rejected(RELAYED_REMEDY)
     check_one_of("marks", marks, Marks)
+
+
+def _list_streams_to_judge(
+    topics: Mapping[str, str], options: Mapping[str, Any]
+) -> Mapping[str, WholeFrom | None]:
+    """Return the streams whose new query begins with its topic, so rows may be missing before it.
+
+    It is not known yet from when on their topics are complete.
+    """
+    if not begins_with_topic(options):
+        return {}
+    return dict.fromkeys(topics, WholeFrom())
+
+
+def _map_positions(topics: Mapping[str, str]) -> dict[str, PositionOf]:
+    """Return for each stream a function that finds its position in the offset of Spark's source."""
+    mappers: dict[str, PositionOf] = {}
+    for stream, topic in topics.items():
+        mappers[stream] = KafkaTopic(topic)
+        if len(topics) > 1:
+            mappers[stream] = KafkaTopic(topic).among_others
+    return mappers
+
+
+def _drop_partial(
+    events: DataFrame, event_time: str, whole_by_stream: Mapping[str, WholeFrom | None]
+) -> DataFrame:
+    """Return the events from the time on from which all topics are complete, if it is known."""
+    whole_from_ms = combine_whole(whole_by_stream.values()).time
+    if whole_from_ms in (None, WHOLE_LOG.time):
+        return events
+    return events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(whole_from_ms)))
 
 
 def _limit_rows(
@@ -154,22 +191,27 @@ def _limit_rows(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    usual, larger = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
-    if usual is None and larger is not None:
+    """Return the options of Spark's source, with the limit of `CatchUp` if there is a backlog."""
+    usual_limit = options.get(MOST_ROWS)
+    larger_limit = catch_up.max_rows_per_trigger
+    if usual_limit is None and larger_limit is not None:
         raise Rejected(
             f"max_rows_per_trigger of CatchUp replaces {MOST_ROWS}, which the options of records "
             f"do not set, so micro-batches have no limit: set {MOST_ROWS}, or leave the other out"
         )
-    if usual is None:
+    if usual_limit is None:
         return options
-    catch_up.check_above(int(usual), f"option {MOST_ROWS}")
+    catch_up.check_above(int(usual_limit), f"option {MOST_ROWS}")
     topics = query.kafka.topics if query.kafka else {}
-    starting = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
+    starting_offsets = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
     with closing(_create_planner(spark, f"CatchUp with {MOST_ROWS}", query, secrets)) as planner:
-        if not planner.judge_backlog(planner.follow_last(), starting):
-            return options
-    others = {name: value for name, value in options.items() if name != MOST_ROWS}
-    return others if larger is None else {**others, MOST_ROWS: larger}
+        is_behind = planner.judge_backlog(planner.follow_last(), starting_offsets)
+    if not is_behind:
+        return options
+    other_options = {name: value for name, value in options.items() if name != MOST_ROWS}
+    if larger_limit is None:
+        return other_options
+    return {**other_options, MOST_ROWS: larger_limit}
 
 
 def begins_with_topic(options: Mapping[str, Any]) -> bool:
@@ -178,29 +220,35 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
     >>> begins_with_topic({"startingOffsets": "Earliest"}), begins_with_topic({"startingtime": 1})
     (True, False)
     """
-    starts = [v for name, v in options.items() if name.lower().startswith("starting")]
-    return all(str(start).lower() == "earliest" for start in starts)
+    for name, value in options.items():
+        if name.lower().startswith("starting") and str(value).lower() != "earliest":
+            return False
+    return True
 
 
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
+    """Return the time from which each topic is complete, and the options to begin there."""
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
-        by_topic, begins = planner.wait_for_whole()
-    whole = combine_whole(by_topic.values())
-    if whole.time is None:
-        raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
-    return by_topic, {STARTING_OFFSETS: json.dumps(begins)} if begins else {}
+        whole_by_stream, begins_by_topic = planner.wait_for_whole()
+    whole_from = combine_whole(whole_by_stream.values())
+    if whole_from.time is None:
+        raise Rejected(f'first_windows="skip" is not possible: {whole_from.sentence}')
+    start_options: dict[str, str] = {}
+    if begins_by_topic:
+        start_options[STARTING_OFFSETS] = json.dumps(begins_by_topic)
+    return whole_by_stream, start_options
 
 
 def _create_planner(
     spark: SparkSession,
-    asked: str,
+    feature: str,
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> TopicPlanner:
     if is_remote(spark):
-        raise Rejected(f"{asked} needs the checkpoint, which only Connect's server has: omit it")
+        raise Rejected(f"{feature} needs the checkpoint, which only Connect's server has: omit it")
     from spark_integration.marks_source.topics import create_planner  # noqa: PLC0415 - not in every PySpark
 
     return create_planner(query, *secrets)
@@ -215,21 +263,22 @@ def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str,
     ...     {"f": "flights"})
     ({'f': {}}, {})
     """
+    if offsets.lower() == "earliest":
+        return {stream: {} for stream in topics}
     if not offsets.startswith("{"):
-        return {stream: {} for stream in topics} if offsets.lower() == "earliest" else {}
-    named: Mapping[str, Mapping[str, int]] = json.loads(offsets)
-    ends = {-2: 0, -1: MAX_INT64}
-    return {
-        stream: {int(segment): ends.get(at, at) for segment, at in named.get(topic, {}).items()}
-        for stream, topic in topics.items()
-    }
+        return {}
+    offsets_by_topic: Mapping[str, Mapping[str, int]] = json.loads(offsets)
+    special_offsets = {-2: 0, -1: MAX_INT64}
+    positions: dict[str, dict[int, int]] = {}
+    for stream, topic in topics.items():
+        position: dict[int, int] = {}
+        for partition, offset in offsets_by_topic.get(topic, {}).items():
+            position[int(partition)] = special_offsets.get(offset, offset)
+        positions[stream] = position
+    return positions
 
 
 def _require_option(name: str, value: str | None, marks: Marks) -> str:
     if not value:
         raise Rejected(f'marks="{marks}" needs {name}')
     return value
-
-
-def _choose_position_of(topic: str, *, several: bool) -> PositionOf:
-    return KafkaTopic(topic).among_others if several else KafkaTopic(topic)

@@ -67,21 +67,25 @@ def read_relayed_kafka(  # noqa: PLR0913 - all but three are given by keyword
     require("read_relayed_kafka", spark.version)
     noted = noted or Noted()
     streams = map_streams(records.topic, noted.stream)
-    chosen = normalize_options(records, "read_relayed_kafka")
-    limit = find_ahead_limit(spark, chosen)
+    source_options = normalize_options(records, "read_relayed_kafka")
+    ahead_limit = find_ahead_limit(spark, source_options)
     check_connector(spark)
     source_name = build_source_name("kafka", streams, domain) + EVENTS_SUFFIX
-    events = read_events(spark, source_name, records, chosen, event_time)
-    check_exact(spark, streams, limit)
-    known = find_streams(spark, streams, domain, noted)
-    ids = _find_ids_if_known(spark, records, chosen, streams)
+    events = read_events(spark, source_name, records, source_options, event_time)
+    check_exact(spark, streams, ahead_limit)
+    replies = find_streams(spark, streams, domain, noted)
+    ids = _find_ids_if_known(spark, records, source_options, streams)
+    connection: dict[str, Any] = {}
+    for name, value in source_options.items():
+        if name.startswith(CLIENT_PREFIX):
+            connection[name] = value
     wanted_marks = WantedMarks(
-        streams,
-        {stream: domain or _choose_domain(reply) for stream, reply in known.items()},
-        find_logs(known, ids),
-        {name: value for name, value in chosen.items() if name.startswith(CLIENT_PREFIX)},
-        policy,
-        lag_ms,
+        topics=streams,
+        domains={stream: domain or _choose_domain(reply) for stream, reply in replies.items()},
+        logs=find_logs(replies, ids),
+        connection=connection,
+        policy=policy,
+        lag_ms=lag_ms,
     )
     return unite_with_marks(wanted_marks.read(spark), events, event_time, policy)
 
@@ -107,7 +111,9 @@ def _find_lag_ms(options: Sequence[object], domain: str | None) -> int:
 
 
 def _choose_domain(reply: StreamReply | None) -> str | None:
-    return choose_domain(reply.domains) if reply else None
+    if reply is None:
+        return None
+    return choose_domain(reply.domains)
 
 
 def _find_ids_if_known(
@@ -116,6 +122,7 @@ def _find_ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
+    """Return the id of each stream's topic, or none if this process cannot ask the broker."""
     try:
         if records.client is None and is_remote(spark):
             raise Rejected("with Spark Connect this process needs client= to connect to the broker")

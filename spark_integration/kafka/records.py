@@ -64,34 +64,42 @@ class KafkaRecords:
 
     def parsed(self, rows: DataFrame) -> DataFrame:
         """Return the events of the source's rows."""
-        return self.parse(rows) if self.parse else rows
+        if self.parse is None:
+            return rows
+        return self.parse(rows)
 
 
-def normalize_options(records: KafkaRecords, by: str, *taken: str) -> dict[str, Any]:
+def normalize_options(records: KafkaRecords, reader: str, *taken_names: str) -> dict[str, Any]:
     """Return the options as Spark documents their names, as case does not matter to Spark.
 
     >>> options = {"Kafka.Isolation.Level": "read_committed"}
     >>> normalize_options(KafkaRecords("flights", "b:9092", options=options), "f")
     {'kafka.isolation.level': 'read_committed', 'kafka.bootstrap.servers': 'b:9092'}
 
-    Raises `Rejected` for `OWN_OPTIONS` and `taken`, which the function `by` sets.
+    Raises `Rejected` for `OWN_OPTIONS` and `taken_names`, which the function `reader` sets.
     """
-    own = (*OWN_OPTIONS, *taken)
-    named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, STARTING_OFFSETS, "failOnDataLoss")
-    known = {each.lower(): each for each in named}
-    chosen: dict[str, Any] = {}
+    own_names = (*OWN_OPTIONS, *taken_names)
+    documented_names = [limit.value for limit in AheadLimit]
+    documented_names += [*own_names, *PATTERN_OPTIONS, STARTING_OFFSETS, "failOnDataLoss"]
+    name_by_lower = {name.lower(): name for name in documented_names}
+    normalized_options: dict[str, Any] = {}
     for name, value in records.options.items():
         lower = name.lower()
-        chosen[known.get(lower, lower if lower.startswith(CLIENT_PREFIX) else name)] = value
+        if lower in name_by_lower:
+            normalized_options[name_by_lower[lower]] = value
+        elif lower.startswith(CLIENT_PREFIX):
+            normalized_options[lower] = value
+        else:
+            normalized_options[name] = value
     for name in PATTERN_OPTIONS:
-        if name in chosen:
-            raise Rejected(f"option {name}: name the topics in {by}, because each has a stream")
-    for name in own:
-        if name in chosen:
-            raise Rejected(f"option {name} is set by {by}, which has arguments for it")
-    if str(chosen.get("failOnDataLoss", True)).lower() != "true":
+        if name in normalized_options:
+            raise Rejected(f"option {name}: name the topics in {reader}, because each has a stream")
+    for name in own_names:
+        if name in normalized_options:
+            raise Rejected(f"option {name} is set by {reader}, which has arguments for it")
+    if str(normalized_options.get("failOnDataLoss", True)).lower() != "true":
         raise Rejected("failOnDataLoss=false would silently skip rows that marks vouch for")
-    return {**chosen, "kafka.bootstrap.servers": records.bootstrap}
+    return {**normalized_options, "kafka.bootstrap.servers": records.bootstrap}
 
 
 def choose_topic_options(options: Sequence[object], fields: Mapping[type, str]) -> dict[str, Any]:
@@ -104,10 +112,14 @@ def choose_topic_options(options: Sequence[object], fields: Mapping[type, str]) 
 
 
 def find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
-    name, _, _ = AheadLimit.AT_ONCE.partition("=")
-    if read_setting(spark, name, "true").lower() == "false":
+    """Return what prevents marks ahead of their rows, or `None`."""
+    setting, _, _ = AheadLimit.AT_ONCE.partition("=")
+    if read_setting(spark, setting, "true").lower() == "false":
         return AheadLimit.AT_ONCE
-    return next((limit for limit in AheadLimit if limit in options), None)
+    for limit in AheadLimit:
+        if limit in options:
+            return limit
+    return None
 
 
 def read_events(
@@ -120,8 +132,8 @@ def read_events(
     """Return the events of the topics, by default from the earliest offsets."""
     topics = [records.topic] if isinstance(records.topic, str) else records.topic
     reader = set_reader_name(spark, spark.readStream, source_name).format("kafka")
-    chosen = {STARTING_OFFSETS: "earliest", **options, "subscribe": ",".join(topics)}
-    events = records.parsed(reader.options(**chosen).load())
+    source_options = {STARTING_OFFSETS: "earliest", **options, "subscribe": ",".join(topics)}
+    events = records.parsed(reader.options(**source_options).load())
     check_events(events, event_time)
     return require_event_time(events, event_time)
 
@@ -142,28 +154,28 @@ def require_event_time(events: DataFrame, event_time: str) -> DataFrame:
     """
     check_time(events, event_time)
     column = F.col(f"`{event_time}`")
-    missing = column.isNull()
+    has_no_time = column.isNull()
     if event_time == KAFKA_TIME:
-        missing = missing | (column == F.timestamp_millis(F.lit(-1)))
-    where = F.format_string(" of topic %s, partition %s, offset %s", "topic", "partition", "offset")
+        has_no_time = has_no_time | (column == F.timestamp_millis(F.lit(-1)))
+    place = F.format_string(" of topic %s, partition %s, offset %s", "topic", "partition", "offset")
     try:
-        return _fail_without_time(events, missing, event_time, where)
+        return _fail_without_time(events, has_no_time, event_time, place)
     except AnalysisException:
-        return _fail_without_time(events, missing, event_time, F.lit(""))
+        return _fail_without_time(events, has_no_time, event_time, F.lit(""))
 
 
 def _fail_without_time(
-    events: DataFrame, missing: Column, event_time: str, where: Column
+    events: DataFrame, has_no_time: Column, event_time: str, place: Column
 ) -> DataFrame:
     message = F.concat(
         F.lit("a record"),
-        where,
+        place,
         F.lit(
             f" has no event time in column {event_time}: no mark vouches for it; have parse= drop "
             "or repair such records"
         ),
     )
-    fails = F.raise_error(message).cast("boolean")
-    checked = events.where(pin_filter(F.when(missing, fails).otherwise(value=True)))
-    checked.schema  # noqa: B018 - Spark Connect analyzes a plan only for its schema
-    return checked
+    failure = F.raise_error(message).cast("boolean")
+    checked_events = events.where(pin_filter(F.when(has_no_time, failure).otherwise(value=True)))
+    checked_events.schema  # noqa: B018 - Spark Connect analyzes a plan only for its schema
+    return checked_events

@@ -67,10 +67,10 @@ class WantedMarks:
         other's last lower, or a quiet stream would hold it back after a restart.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
-        topics = ",".join(map(name_noted_topic, self.topics.values()))
+        topics = ",".join(name_noted_topic(topic) for topic in self.topics.values())
         reader = spark.readStream.format("kafka").options(**self.connection, subscribe=topics)
         reader = reader.option("startingOffsets", "earliest")
-        several = len(self.topics) > 1
+        has_several_topics = len(self.topics) > 1
         frames = []
         for stream, topic in self.topics.items():
             snapshot = spark.read.format("kafka").options(**self.connection, **FAST_RETRIES)
@@ -78,57 +78,68 @@ class WantedMarks:
             _collect_rows(events.limit(1), topic, "create it, or correct its name")
             noted_topic = name_noted_topic(topic)
             marks = self.select_lowers(stream, snapshot.option("subscribe", noted_topic).load())
-            marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
-            relay = (
+            if has_several_topics:
+                marks = marks.agg(F.max("lower").alias("lower"))
+            else:
+                marks = marks.limit(1)
+            relay_remedy = (
                 f"run `{name_program()} relay kafka {bootstrap} {topic}`, which writes the marks"
             )
-            last = next((row["lower"] for row in _collect_rows(marks, noted_topic, relay)), None)
-            named = last is not None or self.domains[stream] is not None
-            name = build_source_name("kafka", [stream], self.domains[stream])
-            records = set_reader_name(spark, reader, name).load()
-            marks = self.select_lowers(stream, records, last, named=named)
+            last_lower = None
+            for row in _collect_rows(marks, noted_topic, relay_remedy):  # one at most
+                last_lower = row["lower"]
+            is_domain_named = last_lower is not None or self.domains[stream] is not None
+            source_name = build_source_name("kafka", [stream], self.domains[stream])
+            records = set_reader_name(spark, reader, source_name).load()
+            marks = self.select_lowers(stream, records, last_lower, named=is_domain_named)
             frames.append(marks.select(F.timestamp_millis("lower").alias("time")))
         return frames
 
     def select_lowers(
-        self, stream: str, records: DataFrame, last: int | None = None, *, named: bool = True
+        self, stream: str, records: DataFrame, last_lower: int | None = None, *, named: bool = True
     ) -> DataFrame:
         """Return the watermarks of a stream in ms for records of noted topics, as `lower`.
 
-        A record of another topic restates `last`. Another domain's mark fails the query, unless the
-        domain was `named`.
+        A record of another topic restates `last_lower`. Another domain's mark fails the query,
+        unless the domain was `named`.
         """
-        value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
+        value = F.col("value").cast("string").alias("value")
+        key = F.col("key").cast("string").alias("key")
         mark = F.from_json(value, MARK_SCHEMA).alias("mark")
         rows = records.select("topic", "offset", value, key, mark).select("*", "mark.*")
         is_own = F.col("topic") == name_noted_topic(self.topics[stream])
-        lower, lag_ms = F.col("lower"), self.lag_ms
+        lower = F.col("lower")
         is_last = F.col("final") & F.lit(self.policy.on_seal == "close")
         domain = StreamSettings().domain_or_default(self.domains[stream])
         is_other = F.col("domain") != domain
-        logs, log = self.logs.get(stream, ()), F.col("topic_id")
-        is_foreign = ~log.isin(*logs) if logs else F.lit(col=False)
+        logs = self.logs.get(stream, ())
+        log_column = F.col("topic_id")
+        is_foreign = ~log_column.isin(*logs) if logs else F.lit(col=False)
         flaw = (
             F.when(F.col("value").isNull(), "has no value")
             .when(F.col("stream").isNull(), "is no mark")
             .when(F.col("stream") != stream, F.format_string("is of stream %s", "stream"))
             .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
             .when(
-                is_foreign, F.format_string(MIRRORED_TOPIC, log, F.lit(" or ".join(sorted(logs))))
+                is_foreign,
+                F.format_string(MIRRORED_TOPIC, log_column, F.lit(" or ".join(sorted(logs)))),
             )
             .when(lower.isNull(), "has no integer as its lower")
             .when(is_other & F.lit(not named), F.format_string(UNNAMED_DOMAIN, "domain"))
         )
         message = F.format_string(FOREIGN_RECORD, "offset", "topic", flaw, F.lit(stream))
-        counts = (
-            F.when(~is_own, last is not None)
+        is_applied = (
+            F.when(~is_own, last_lower is not None)
             .when(flaw.isNotNull(), F.raise_error(message).cast("boolean"))
             .when(is_other, value=False)
-            .otherwise(is_last | ((lower > FIRST_MS + lag_ms) & (lower <= LAST_MS)))
+            .otherwise(is_last | ((lower > FIRST_MS + self.lag_ms) & (lower <= LAST_MS)))
         )
-        lower = lower - (lag_ms + int(self.policy.strict))
-        lower = F.when(~is_own, last).when(is_last, LAST_MS).otherwise(lower)
-        return rows.where(pin_filter(counts)).select(lower.alias("lower"))
+        watermark_ms = (
+            F.when(~is_own, last_lower)
+            .when(is_last, LAST_MS)
+            .otherwise(lower - (self.lag_ms + int(self.policy.strict)))
+        )
+        return rows.where(pin_filter(is_applied)).select(watermark_ms.alias("lower"))
 
 
 def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimit | None) -> None:

@@ -20,7 +20,7 @@ OnSeal = Literal["close", "hold"]
 FirstWindows = Literal["partial", "skip"]
 
 
-def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 - a `Literal`
+def check_one_of(name: str, value: object, literal: Any) -> None:  # noqa: ANN401 - a `Literal`
     """Raise `Rejected` unless `value` is in a `Literal`.
 
     >>> check_one_of("on_seal", "colse", OnSeal)
@@ -28,8 +28,8 @@ def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 
         ...
     noted_time.Rejected: on_seal must be 'close' or 'hold', not 'colse'
     """
-    if value not in get_args(known):
-        choices = " or ".join(map(repr, get_args(known)))
+    if value not in get_args(literal):
+        choices = " or ".join(repr(choice) for choice in get_args(literal))
         raise Rejected(f"{name} must be {choices}, not {value!r:.80}")
 
 

@@ -24,7 +24,7 @@ class QueryBacklog:
 
     def look(
         self,
-        begun: NotedOffset,
+        start_offset: NotedOffset,
         stream: str,
         marks: Releaser,
         position: Mapping[int, int] | None,
@@ -34,14 +34,19 @@ class QueryBacklog:
         """Return whether a stream is behind at the end of the last batch, which read `position`."""
         if self._policy is None:
             return False
-        last = BacklogState(caught_up=begun.backlog is False)
-        backlog = self._streams.setdefault(stream, Backlog(self._policy, last))
+        last_state = BacklogState(caught_up=start_offset.backlog is False)
+        backlog = self._streams.setdefault(stream, Backlog(self._policy, last_state))
         now_ms = time.time_ns() // 1_000_000
-        lower, last_lower = begun.streams[stream].mark.lower, begun.times.cap(marks.last_lower)
-        first = None if position is None else marks.find_lower(position)
-        state = backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first)
-        is_known = state.caught_up or (idle and self._policy.rule != "sticky")
-        self._flags[stream] = state.backlog or (False if is_known else None)
+        lower = start_offset.streams[stream].mark.lower
+        last_lower = start_offset.times.cap(marks.last_lower)
+        first_lower = None
+        if position is not None:
+            first_lower = marks.find_lower(position)
+        state = backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
+        has_certain_flag = state.caught_up or (idle and self._policy.rule != "sticky")
+        self._flags[stream] = None
+        if state.backlog or has_certain_flag:
+            self._flags[stream] = state.backlog
         return state.backlog
 
     @property

@@ -44,7 +44,7 @@ class FeedMarks:
     first_lower: int | None = None
 
 
-FOLLOWED_FIELDS = [each.name for each in fields(FeedMarks) if each.name != "marks"]
+FOLLOWED_FIELDS = [fact.name for fact in fields(FeedMarks) if fact.name != "marks"]
 
 
 class MarksFeed(Protocol):
@@ -53,8 +53,8 @@ class MarksFeed(Protocol):
     @property
     def subject(self) -> str: ...
 
-    def begin(self, released: Released) -> None:
-        """Follow the marks after `released`; wait briefly for existing ones."""
+    def begin(self, applied_mark: Released) -> None:
+        """Follow the marks after `applied_mark`; wait briefly for existing ones."""
 
     def take(self) -> FeedMarks:
         """Return the marks since the last call, without waiting.
@@ -99,8 +99,8 @@ class ControllerFeed:
     def subject(self) -> str:
         return f"stream {self._stream!r}, domain {self._domain!r}"
 
-    def begin(self, released: Released) -> None:
-        self._begun = StartMark(released.stream_id, released.seq)
+    def begin(self, applied_mark: Released) -> None:
+        self._begun = StartMark(applied_mark.stream_id, applied_mark.seq)
         self._news.listen(self._learn)
         self._thread.start()
         with self._changed:
@@ -114,9 +114,9 @@ class ControllerFeed:
     def take(self) -> FeedMarks:
         self._health.check()
         with self._changed:
-            known = self._known
-            self._known = replace(known, marks=())
-        return known
+            feed_marks = self._known
+            self._known = replace(feed_marks, marks=())
+        return feed_marks
 
     def ask_stream(self) -> StreamReply:
         """Return the stream as it is now. Raises `Unreachable`."""
@@ -125,8 +125,8 @@ class ControllerFeed:
     def explain(self, position: Mapping[int, int]) -> str:
         question = ask_explanation(self._stream, position, self._domain)
         answer = self._transport.ask(question)
-        said = answer.sentences[:EXPLAINED_SENTENCES]
-        return " ".join((*said, f"Ask again: {name_program()} explain {self._stream}"))
+        sentences = answer.sentences[:EXPLAINED_SENTENCES]
+        return " ".join((*sentences, f"Ask again: {name_program()} explain {self._stream}"))
 
     def close(self) -> None:
         self._thread.stop()
@@ -135,7 +135,8 @@ class ControllerFeed:
         self._transport.close()
 
     def _has_begun(self) -> bool:
-        failure, fault = self._thread.failure, self._health.fault
+        failure = self._thread.failure
+        fault = self._health.fault
         return self._caught_up or failure is not None or fault is not None
 
     def _step(self) -> Steps:
@@ -153,7 +154,9 @@ class ControllerFeed:
             )
             following.start(self._create_thread)
             self._follower = following.get_follower(self._domain)
-        return (yield from self._poll()) if self._poll else True
+        if self._poll is None:
+            return True
+        return (yield from self._poll())
 
     def _create_thread(self, _: str, poll: Callable[[], Steps]) -> Repeating:
         self._poll = poll
@@ -163,11 +166,11 @@ class ControllerFeed:
         follower = self._follower
         with self._changed:
             if follower is not None and follower.stream_id is not None:
-                known = self._known.marks if follower.chain == self._chain else ()
+                former_marks = self._known.marks if follower.chain == self._chain else ()
                 self._chain = follower.chain
                 self._caught_up = follower.caught_up and follower.was_at_end
                 facts = {name: getattr(follower, name) for name in FOLLOWED_FIELDS}
-                self._known = FeedMarks(marks=[*known, *follower.take_new()], **facts)
+                self._known = FeedMarks(marks=[*former_marks, *follower.take_new()], **facts)
             self._changed.notify_all()
 
 
@@ -188,12 +191,12 @@ def check_known(
         raise
     except Unreachable:
         return None
-    chosen = domain or choose_domain(reply.domains)
-    if chosen not in reply.domains:
-        raise UnknownDomain(chosen, reply.domains)
+    chosen_domain = domain or choose_domain(reply.domains)
+    if chosen_domain not in reply.domains:
+        raise UnknownDomain(chosen_domain, reply.domains)
     if domain is None:
-        check_promised(chosen)
-    last = reply.marks.get(chosen)
-    if isinstance(end_at, int) and last and reply.are_unix_ms:
-        check_time(end_at, last.lower)
+        check_promised(chosen_domain)
+    last_mark = reply.marks.get(chosen_domain)
+    if isinstance(end_at, int) and last_mark and reply.are_unix_ms:
+        check_time(end_at, last_mark.lower)
     return reply

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TypeGuard
 
 from msgspec import Struct, field, to_builtins
@@ -93,10 +94,10 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     @property
     def least(self) -> Released:
         """The mark with the least lower, once all streams have a mark."""
-        marks = [each.mark for each in self.streams.values()]
+        marks = [stream_offset.mark for stream_offset in self.streams.values()]
         if any(mark.lower is None for mark in marks):
             return Released()
-        return min(marks, key=lambda mark: mark.lower or 0)
+        return min(marks, key=attrgetter("lower"))
 
     @property
     def is_read(self) -> bool:
@@ -107,8 +108,8 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
             return Watermark(self.times.end_at, "the range is read to its end_at")
         return Watermark.of(self.least, strict=strict, lag_ms=lag_ms)
 
-    def check_same(self, asked: NotedOffset) -> None:
-        """Raise `Rejected` if this is not an offset of a query that would begin at `asked`.
+    def check_same(self, beginning: NotedOffset) -> None:
+        """Raise `Rejected` if this is not an offset of a query that would begin at `beginning`.
 
         >>> offset = NotedOffset({"flights": StreamOffset()}, root="/log")
         >>> offset.check_same(NotedOffset({"landings": StreamOffset()}, root="/log"))
@@ -116,24 +117,37 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
             ...
         noted_time.Rejected: the checkpoint is of stream 'flights', under /log, and the query ...
         """
-        own, other = (
-            {name: each.facts.domain for name, each in offset.streams.items()}
-            for offset in (self, asked)
-        )
-        known = [(own[n], other[n]) for n in own.keys() & other if own[n] and other[n]]
-        is_same = own.keys() == other.keys() and all(mine == theirs for mine, theirs in known)
-        if not is_same or self.root != asked.root:
+        if not self._is_of_query(beginning):
             raise Rejected(
-                f"the checkpoint is of {self}, and the query reads {asked}: read the former, or "
-                "start a query with a new checkpoint"
+                f"the checkpoint is of {self}, and the query reads {beginning}: read the former, "
+                "or start a query with a new checkpoint"
             )
 
+    def _is_of_query(self, beginning: NotedOffset) -> bool:
+        """Return whether a query that begins at `beginning` has these streams and domains.
+
+        A domain that is not known yet may be any.
+        """
+        if self.root != beginning.root or self.streams.keys() != beginning.streams.keys():
+            return False
+        for stream, stream_offset in self.streams.items():
+            domain = stream_offset.facts.domain
+            other_domain = beginning.streams[stream].facts.domain
+            if domain and other_domain and domain != other_domain:
+                return False
+        return True
+
     def __str__(self) -> str:
-        named = (
-            f"stream {name!r}" + (f", domain {each.facts.domain!r}" if each.facts.domain else "")
-            for name, each in sorted(self.streams.items())
-        )
-        return " and ".join(named) + (f", under {self.root}" if self.root else "")
+        descriptions: list[str] = []
+        for name, stream_offset in sorted(self.streams.items()):
+            description = f"stream {name!r}"
+            if stream_offset.facts.domain:
+                description += f", domain {stream_offset.facts.domain!r}"
+            descriptions.append(description)
+        text = " and ".join(descriptions)
+        if self.root:
+            text += f", under {self.root}"
+        return text
 
     def to_json(self) -> Json:
         json: Json = to_builtins(self, str_keys=True, order="deterministic")
@@ -143,8 +157,8 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
     @classmethod
     def from_json(cls, json: Json) -> NotedOffset:
-        found: NotedOffset = convert_from_json(json, cls)
-        return found
+        offset: NotedOffset = convert_from_json(json, cls)
+        return offset
 
 
 def is_noted(offset: object) -> TypeGuard[Json]:
@@ -161,6 +175,6 @@ def is_of_log(offset: object) -> TypeGuard[Json]:
 
 def list_facts(offset: Json) -> dict[str, StreamFacts]:
     streams = offset["noted_streams"].items()
-    known = {name: read.get("facts", {}) for name, read in streams}
-    facts: dict[str, StreamFacts] = convert_from_json(known, dict[str, StreamFacts])
+    facts_by_stream = {name: stream_offset.get("facts", {}) for name, stream_offset in streams}
+    facts: dict[str, StreamFacts] = convert_from_json(facts_by_stream, dict[str, StreamFacts])
     return facts

@@ -52,47 +52,55 @@ class Planner(ABC):
         return None
 
     @abstractmethod
-    def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset | None:
+    def find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset | None:
         """Return where the next micro-batch ends, with its marks, or `None` to wait."""
 
     @abstractmethod
-    def list_ranges(self, begun: NotedOffset, ended: NotedOffset) -> Sequence[InputPartition]:
+    def list_ranges(
+        self, start_offset: NotedOffset, end_offset: NotedOffset
+    ) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch; equal offsets give equal tasks."""
 
     def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:
-        begun = NotedOffset.from_json(start)
-        ended = self.plan(begun, limit)
-        return start if ended == begun else ended.to_json()
+        start_offset = NotedOffset.from_json(start)
+        end_offset = self.plan(start_offset, limit)
+        if end_offset == start_offset:
+            return start
+        return end_offset.to_json()
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        begun, ended = NotedOffset.from_json(start), NotedOffset.from_json(end)
-        ended.check_same(self.beginning)
-        return self.list_ranges(begun, ended)
+        start_offset = NotedOffset.from_json(start)
+        end_offset = NotedOffset.from_json(end)
+        end_offset.check_same(self.beginning)
+        return self.list_ranges(start_offset, end_offset)
 
-    def plan(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:
+    def plan(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset:
         """Follow marks before the source looks for rows, so it finds all rows below their cuts."""
-        begun.check_same(self.beginning)
+        start_offset.check_same(self.beginning)
         if not (self._is_frozen and self._restated.has_begun):
             for stream, marks in self.marks.items():
-                marks.follow(begun.streams[stream].mark)
-        begun.check_same(self._state_facts(self.beginning))
-        ended = self.find_ends(begun, limit)
-        if ended is None:
-            return begun
-        ended = replace(ended, run=self._restated.run(begun.run, begun.least))
-        if ended == begun:
-            return begun
-        return replace(self._state_facts(ended), backlog=self.backlog.flag)
+                marks.follow(start_offset.streams[stream].mark)
+        start_offset.check_same(self._state_facts(self.beginning))
+        end_offset = self.find_ends(start_offset, limit)
+        if end_offset is None:
+            return start_offset
+        run = self._restated.run(start_offset.run, start_offset.least)
+        end_offset = replace(end_offset, run=run)
+        if end_offset == start_offset:
+            return start_offset
+        return replace(self._state_facts(end_offset), backlog=self.backlog.flag)
 
     def _state_facts(self, offset: NotedOffset) -> NotedOffset:
+        """Return the offset with the facts that the query and its marks state now."""
         streams = {}
-        for name, each in offset.streams.items():
-            asked, marks = self.beginning.streams[name].facts, self.marks[name]
+        for name, stream_offset in offset.streams.items():
+            marks = self.marks[name]
+            former_facts = stream_offset.facts
             facts = replace(
-                each.facts,
-                domain=marks.stream.domain or each.facts.domain,
-                lag_ms=asked.lag_ms,
-                first_lower=marks.find_first_lower(each.mark, each.facts.first_lower),
+                former_facts,
+                domain=marks.stream.domain or former_facts.domain,
+                lag_ms=self.beginning.streams[name].facts.lag_ms,
+                first_lower=marks.find_first_lower(stream_offset.mark, former_facts.first_lower),
             )
-            streams[name] = replace(each, facts=facts)
+            streams[name] = replace(stream_offset, facts=facts)
         return replace(offset, streams=streams)

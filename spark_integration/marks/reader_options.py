@@ -25,13 +25,13 @@ class CatchUp:
     def __post_init__(self) -> None:
         check_least("max_rows_per_trigger", self.max_rows_per_trigger, 1)
 
-    def check_above(self, usual: int | None, source: str) -> None:
+    def check_above(self, usual_limit: int | None, source: str) -> None:
         """Raise `Rejected` if the limit is below the usual one."""
-        larger = self.max_rows_per_trigger
-        if larger is not None and larger < (usual or 1):
+        larger_limit = self.max_rows_per_trigger
+        if larger_limit is not None and larger_limit < (usual_limit or 1):
             raise Rejected(
-                f"max_rows_per_trigger of CatchUp is {larger}: it must be at least the limit of "
-                f"{source} ({usual})"
+                f"max_rows_per_trigger of CatchUp is {larger_limit}: it must be at least the limit "
+                f"of {source} ({usual_limit})"
             )
 
 
@@ -60,11 +60,11 @@ def find_lag_ms(domain: str | None, ingestion: Ingestion | None, remedy: str) ->
 
 
 def choose_options(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
-    chosen: dict[str, Any] = {}
+    option_by_field: dict[str, Any] = {}
     for option in options:
-        name = fields.get(type(option))
-        if name is None or name in chosen:
-            known = ", ".join(kind.__name__ for kind in fields)
-            raise Rejected(f"options are {known}, each at most once: not {option!r:.200}")
-        chosen[name] = option
-    return chosen
+        field = fields.get(type(option))
+        if field is None or field in option_by_field:
+            type_names = ", ".join(kind.__name__ for kind in fields)
+            raise Rejected(f"options are {type_names}, each at most once: not {option!r:.200}")
+        option_by_field[field] = option
+    return option_by_field

@@ -56,17 +56,18 @@ class Releaser:
     def final(self) -> Mapping[int, int]:
         return {**self.stream.succession.final, **(self.stream.final_cut or {})}
 
-    def follow(self, released: Released) -> None:
+    def follow(self, applied_mark: Released) -> None:
         """Take new marks, and leave out those outside Spark's range of time."""
         if not self._is_following:
-            self._feed.begin(released)
+            self._feed.begin(applied_mark)
             self._is_following = True
-            if released.seq and released.lower is None:
+            if applied_mark.seq and applied_mark.lower is None:
                 log.warning(
-                    LEFT_OUT_WARNING, self._feed.subject, released.seq, " of the offset log"
+                    LEFT_OUT_WARNING, self._feed.subject, applied_mark.seq, " of the offset log"
                 )
-        before, self.stream = self.stream, self._feed.take()
-        if self.stream.stream_id != before.stream_id:
+        former_stream = self.stream
+        self.stream = self._feed.take()
+        if self.stream.stream_id != former_stream.stream_id:
             self._has_left_out = False
             self.history = MarkHistory()
             self.last_lower = None
@@ -76,53 +77,67 @@ class Releaser:
             else:
                 self._leave_out(mark)
 
-    def release(self, released: Released, position: Mapping[int, int]) -> Released:
-        """Return the mark to apply at `position`, or `released` if none is newer.
+    def release(self, applied_mark: Released, position: Mapping[int, int]) -> Released:
+        """Return the mark to apply at `position`, or `applied_mark` if none is newer.
 
         `position` must have all segments: predecessors are not inferred. The lower never goes back,
         even if the stream was recreated.
         """
         final_cut = self.stream.final_cut if self._on_seal == "close" else None
-        closed = find_seal_release(released, self.stream.stream_id, final_cut, position)
-        if closed is not None:
-            return closed
+        seal_release = find_seal_release(applied_mark, self.stream.stream_id, final_cut, position)
+        if seal_release is not None:
+            return seal_release
         window = self.history.window(position)
         if window.lower is None or window.lower_seq is None:
-            if released.lower is None:
+            if applied_mark.lower is None:
                 self._warn_of_wait(position)
-            return released
-        if released.lower is not None and window.lower <= released.lower:
-            return released
+            return applied_mark
+        if applied_mark.lower is not None and window.lower <= applied_mark.lower:
+            return applied_mark
         self._last_cut = self.history.mark(window.lower_seq).cut.offsets
         self.history.forget_through(window.lower_seq)
         return Released(self.stream.stream_id, window.lower_seq, window.lower)
 
     def find_lower(self, position: Mapping[int, int]) -> int | None:
         """Return the lower at a position, or else the first lower after it."""
-        lower, first = self.history.window(position).lower, self.history.first
-        return first.lower if lower is None and first else lower
+        lower = self.history.window(position).lower
+        first_mark = self.history.first
+        if lower is None and first_mark:
+            return first_mark.lower
+        return lower
 
-    def find_first_lower(self, released: Released, known: int | None) -> int | None:
-        """Return the lower of the first mark, by default the `known` one.
+    def find_first_lower(self, applied_mark: Released, known_lower: int | None) -> int | None:
+        """Return the lower of the first mark, by default the `known_lower` one.
 
         The final mark is complete to any time, so after it this is the least time.
         """
-        last = self.history.last
-        if released.sealed or (last is not None and last.final and last.seq == released.seq):
+        last_mark = self.history.last
+        if applied_mark.sealed or (
+            last_mark is not None and last_mark.final and last_mark.seq == applied_mark.seq
+        ):
             return MIN_INT64
-        return known if self.stream.first_lower is None else self.stream.first_lower
+        if self.stream.first_lower is None:
+            return known_lower
+        return self.stream.first_lower
 
-    def has_more(self, released: Released) -> bool:
-        if released.sealed:
+    def has_more(self, applied_mark: Released) -> bool:
+        """Return whether there is a later mark, or a seal, whose cut may be read next."""
+        if applied_mark.sealed:
             return False
-        last = self.history.last_lower
-        is_above = last is not None and (released.lower is None or last > released.lower)
-        return is_above or (self.stream.final_cut is not None and self._on_seal == "close")
+        if self.stream.final_cut is not None and self._on_seal == "close":
+            return True
+        last_lower = self.history.last_lower
+        if last_lower is None:
+            return False
+        return applied_mark.lower is None or last_lower > applied_mark.lower
 
-    def get_cut(self, released: Released) -> Mapping[int, int]:
-        return (self.stream.final_cut or {}) if released.sealed else self._last_cut
+    def get_cut(self, applied_mark: Released) -> Mapping[int, int]:
+        """Return the cut of the mark that `release` has returned."""
+        if applied_mark.sealed:
+            return self.stream.final_cut or {}
+        return self._last_cut
 
-    def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
+    def find_cut(self, time: int, applied_mark: Released) -> Mapping[int, int]:
         """Return the cut of the first mark with lower >= `time`, or until then the last cut.
 
         Raises `Rejected` if the controller may have dropped the first such mark.
@@ -131,14 +146,19 @@ class Releaser:
         try:
             mark = marks.complete_to(time)
         except NotCompleteYet:
-            return self.stream.final_cut or (marks.last.cut.offsets if marks.last else {})
-        before = released.seq if released.stream_id == self.stream.stream_id else 0
-        if mark.seq == before + 1 or mark.seq > marks.first_seq:
+            last_mark = marks.last
+            if self.stream.final_cut or last_mark is None:
+                return self.stream.final_cut or {}
+            return last_mark.cut.offsets
+        last_applied_seq = 0
+        if applied_mark.stream_id == self.stream.stream_id:
+            last_applied_seq = applied_mark.seq
+        if mark.seq == last_applied_seq + 1 or mark.seq > marks.first_seq:
             return mark.cut.offsets
         raise Rejected(
-            f"{self._feed.subject}: marks {before + 1} to {mark.seq - 1} are no longer kept, so it "
-            f"is not known how much of the log is complete to {format_time(time)}; the first mark "
-            f"that is kept has the lower {format_time(mark.lower)}"
+            f"{self._feed.subject}: marks {last_applied_seq + 1} to {mark.seq - 1} are no longer "
+            f"kept, so it is not known how much of the log is complete to {format_time(time)}; the "
+            f"first mark that is kept has the lower {format_time(mark.lower)}"
         )
 
     def close(self) -> None:
@@ -173,7 +193,7 @@ class Releaser:
 
 
 def find_seal_release(
-    released: Released,
+    applied_mark: Released,
     stream_id: str,
     final_cut: Mapping[int, int] | None,
     position: Mapping[int, int],
@@ -185,13 +205,13 @@ def find_seal_release(
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
     """
-    if released.sealed:
-        if stream_id not in {"", released.stream_id}:
+    if applied_mark.sealed:
+        if stream_id not in {"", applied_mark.stream_id}:
             raise Rejected(
                 "the stream was recreated after its seal had closed all windows of this query, "
                 "which would drop the new rows: start a query with a new checkpoint"
             )
-        return released
+        return applied_mark
     if final_cut is None or not reaches(position, final_cut):
         return None
-    return Released(stream_id, released.seq, LAST_MS, sealed=True)
+    return Released(stream_id, applied_mark.seq, LAST_MS, sealed=True)

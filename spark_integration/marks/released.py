@@ -38,25 +38,30 @@ class Watermark(Struct, frozen=True):
     because: str
 
     @classmethod
-    def of(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
+    def of(cls, applied_mark: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
         """Return the watermark after a mark, with event times `lag_ms` behind the marks."""
-        if released.lower is None:
+        if applied_mark.lower is None:
             return cls(None, "no mark has its cut read")
-        if released.sealed:
-            return cls(released.lower, "the sealed stream is read to its end")
-        because = f"the cut of mark {released.seq} is read: lower {format_time(released.lower)}"
-        lower = released.lower - lag_ms
+        if applied_mark.sealed:
+            return cls(applied_mark.lower, "the sealed stream is read to its end")
+        because = (
+            f"the cut of mark {applied_mark.seq} is read: lower {format_time(applied_mark.lower)}"
+        )
+        lower = applied_mark.lower - lag_ms
         if lag_ms:
             because += f", less {lag_ms} ms (max_event_time_lag_ms)"
         if not is_watermark(lower):
             return cls(None, f"{because}, which Spark cannot express")
-        return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
+        if strict:
+            return cls(lower - 1, f"{because}, less 1 ms (strict)")
+        return cls(lower, because)
 
     def explain_wait(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
+        """Add the first segment that the next mark needs beyond a position, if any."""
         for mark in following[:1]:
-            for each in find_missing_offsets(position, mark.cut.offsets)[:1]:
-                why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
-                return replace(self, because=f"{self.because}; {why}, read to {each.offset}")
+            for missing in find_missing_offsets(position, mark.cut.offsets)[:1]:
+                reason = f"mark {mark.seq} needs segment {missing.segment} to {missing.needed}"
+                return replace(self, because=f"{self.because}; {reason}, read to {missing.offset}")
         return self
 
 
@@ -75,11 +80,14 @@ class RestatedBatches:
         self._batch_after_mark = batch_after_mark
         self._followed: tuple[int | None, bool] | None = None
 
-    def run(self, run: int, released: Released) -> int:
-        """Return the `run` of the next batch, if the last one applied `released`."""
-        stated = (released.lower, released.sealed)
-        needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)
-        is_due = not self.has_begun or (needs_batch and stated != self._followed)
+    def run(self, run: int, applied_mark: Released) -> int:
+        """Return the `run` of the next batch, if the last one applied `applied_mark`."""
+        statement = (applied_mark.lower, applied_mark.sealed)
+        needs_batch = applied_mark.sealed or (
+            self._batch_after_mark and applied_mark.lower is not None
+        )
+        is_due = not self.has_begun or (needs_batch and statement != self._followed)
         is_followed = self.has_begun or not self._batch_after_mark
-        self.has_begun, self._followed = True, stated if is_followed else None
+        self.has_begun = True
+        self._followed = statement if is_followed else None
         return run + is_due

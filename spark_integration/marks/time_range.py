@@ -31,9 +31,11 @@ class TimeRange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
         return lower is not None and self.end_at is not None and lower >= self.end_at
 
     def cap(self, time: int | None) -> int | None:
-        return time if time is None or self.end_at is None else min(time, self.end_at)
+        if time is None or self.end_at is None:
+            return time
+        return min(time, self.end_at)
 
-    def continue_as(self, asked: TimeRange) -> TimeRange:
+    def continue_as(self, wanted_range: TimeRange) -> TimeRange:
         """Return the range of a query that continues from a checkpoint with this one.
 
         `start_at` stays, and `end_at` must not change, because later rows were skipped.
@@ -41,13 +43,13 @@ class TimeRange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
         >>> TimeRange(0).continue_as(TimeRange(5, 60))
         TimeRange(start_at=0, end_at=60)
         """
-        if self.end_at not in {None, asked.end_at}:
+        if self.end_at not in {None, wanted_range.end_at}:
             raise Rejected(
                 f"the query was started with end_at={format_time(self.end_at)} and skipped later "
-                f"rows: to read up to end_at={format_time(asked.end_at)}, start a query with a new "
-                "checkpoint"
+                f"rows: to read up to end_at={format_time(wanted_range.end_at)}, start a query "
+                "with a new checkpoint"
             )
-        return replace(self, end_at=asked.end_at)
+        return replace(self, end_at=wanted_range.end_at)
 
     def filter_rows(
         self, batches: Iterator[pa.RecordBatch], event_time: str
@@ -56,15 +58,15 @@ class TimeRange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
             yield from batches
             return
         for batch in batches:
-            inside = pc.is_valid(batch.column(event_time))
+            times = batch.column(event_time)
+            is_inside = pc.is_valid(times)
             if self.start_at is not None:
-                first = build_instant(self.start_at)[0]
-                inside = pc.and_(inside, pc.greater_equal(batch.column(event_time), first))
+                start = build_instant(self.start_at)[0]
+                is_inside = pc.and_(is_inside, pc.greater_equal(times, start))
             if self.end_at is not None:
-                inside = pc.and_(
-                    inside, pc.less(batch.column(event_time), build_instant(self.end_at)[0])
-                )
-            yield batch.filter(inside)
+                end = build_instant(self.end_at)[0]
+                is_inside = pc.and_(is_inside, pc.less(times, end))
+            yield batch.filter(is_inside)
 
 
 ALL_TIMES = TimeRange()

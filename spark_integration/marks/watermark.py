@@ -34,27 +34,32 @@ LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    timed = rows.withWatermark(MARK_TIME, "0 seconds")
-    return _select_events(
-        timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
-    )
+    is_event = F.col(MARK_TIME).isNull()
+    rows_with_watermark = rows.withWatermark(MARK_TIME, "0 seconds")
+    events = rows_with_watermark.where(pin_filter(is_event))
+    return _select_columns(events, MARK_TIME, event_time, dedup_retention_ms)
 
 
 def select_union_events(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    return _select_events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
+    events = union.where(pin_filter(~F.col(IS_MARK)))
+    return _select_columns(events, IS_MARK, event_time, dedup_retention_ms)
 
 
-def _select_events(
-    rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int]
+def _select_columns(
+    events: DataFrame, mark_column: str, event_time: str, dedup_retention_ms: int
 ) -> DataFrame:
-    event_time, dedup_retention_ms = timed
-    columns = {name: F.col(f"`{name}`") for name in rows.columns if name != mark}
-    columns[event_time] = columns[event_time].alias(
-        event_time, metadata={DELAY_METADATA: dedup_retention_ms}
-    )
-    events = rows.where(pin_filter(condition)).select(*columns.values())
-    events.withWatermark = _refuse  # type: ignore[method-assign]
-    return events
+    """Return the events without the column of marks; they refuse another watermark."""
+    columns: list[Column] = []
+    for name in events.columns:
+        column = F.col(f"`{name}`")
+        if name == mark_column:
+            continue
+        if name == event_time:
+            column = column.alias(name, metadata={DELAY_METADATA: dedup_retention_ms})
+        columns.append(column)
+    selected_events = events.select(*columns)
+    selected_events.withWatermark = _refuse  # type: ignore[method-assign]
+    return selected_events
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:

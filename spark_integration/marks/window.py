@@ -61,41 +61,70 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     late: OnMissing,
     log_id: str | None = None,
 ) -> CompleteWindow:
-    times = convert_time(start), convert_time(end)
-    if times[0] >= times[1]:
-        first, last = map(format_time, times)
-        raise Rejected(f"the window is empty: its start {first} is not before its end {last}")
+    """Wait until a window is complete, and return it with its cuts.
+
+    `late` decides about late rows as `read.missing` about missing writers: "warn" logs them, "fail"
+    raises `RowsMissing`. `log_id` is the id of the log that is read, if it has one.
+
+    Raises `NotCompleteYet` after `read.timeout` seconds, `AnotherLog` if the stream belongs to
+    another log, and `Rejected` for an empty window and for one that will never be complete.
+    """
+    start_ms = convert_time(start)
+    end_ms = convert_time(end)
+    shown_start = format_time(start_ms)
+    shown_end = format_time(end_ms)
+    if start_ms >= end_ms:
+        raise Rejected(
+            f"the window is empty: its start {shown_start} is not before its end {shown_end}"
+        )
     stream = noted.name
     check_one_of("late", late, OnMissing)
     check_promised(domain)
-    tiling, pages = Tiling(times[1] - times[0], times[0]), list[CompleteWindowsPage]()
+    answer, page = _wait_until_final(noted, start_ms, end_ms, domain, read.timeout)
+    if not apply_policy(answer, read.missing, late).is_complete:
+        raise Rejected(answer.sentence)
+    AnotherLog.check(stream, page.logs, log_id)
+    if not page.windows:
+        seal_time = format_time(answer.complete_to)
+        raise Rejected(f"{stream} is sealed at {seal_time}: no window follows")
+    window = page.windows[0]
+    if (window.missing and read.missing == "fail") or (window.late and late == "fail"):
+        raise RowsMissing(window.missing, window.late)
+    clauses = ""
+    if window.missing and read.missing == "warn":
+        clauses += window.missing.sentence
+    if window.late and late == "warn":
+        clauses += window.late.sentence
+    if clauses:
+        log.warning(
+            "stream %r from %s to %s is complete%s", stream, shown_start, shown_end, clauses
+        )
+    return window
+
+
+def _wait_until_final(
+    noted: Noted, start_ms: int, end_ms: int, domain: str | None, timeout_s: float
+) -> tuple[Completeness, CompleteWindowsPage]:
+    """Return the final verdict on a window's end, and the page with the window.
+
+    The page has no window if the stream is sealed before it. Raises `NotCompleteYet` if there is no
+    final verdict within `timeout_s`.
+    """
+    stream = noted.name
+    tiling = Tiling(end_ms - start_ms, start_ms)
+    pages: list[CompleteWindowsPage] = []
     with closing(Transport(noted.url, token=noted.token)) as transport:
 
         def judge(wait_ms: int) -> Steps:
             nonlocal domain
             domain = domain or (yield from ask_event_domain(stream))
-            asked = Requirement(to=times[1], domain=domain, wait_ms=wait_ms)
-            answer: Completeness = yield ask_completeness(stream, asked)
+            requirement = Requirement(to=end_ms, domain=domain, wait_ms=wait_ms)
+            answer: Completeness = yield ask_completeness(stream, requirement)
             if answer.status != "waiting":
-                pages.append((yield ask_windows(stream, tiling, times[0], domain, limit=1)))
+                pages.append((yield ask_windows(stream, tiling, start_ms, domain, limit=1)))
             return answer
 
-        answer = run(wait_until_final(judge, read.timeout), build_performer(transport.ask))
+        answer = run(wait_until_final(judge, timeout_s), build_performer(transport.ask))
     if answer.status == "waiting":
-        raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
-    if not apply_policy(answer, read.missing, late).is_complete:
-        raise Rejected(answer.sentence)
-    found = pages[-1]
-    AnotherLog.check(stream, found.logs, log_id)
-    if not found.windows:
-        at = format_time(answer.complete_to)
-        raise Rejected(f"{stream} is sealed at {at}: no window follows")
-    window = found.windows[0]
-    if (window.missing and read.missing == "fail") or (window.late and late == "fail"):
-        raise RowsMissing(window.missing, window.late)
-    missing = window.missing.sentence if window.missing and read.missing == "warn" else ""
-    rows = window.late.sentence if window.late and late == "warn" else ""
-    if missing or rows:
-        named = map(format_time, times)
-        log.warning("stream %r from %s to %s is complete%s%s", stream, *named, missing, rows)
-    return window
+        raise NotCompleteYet(end_ms, answer.complete_to, answer.sentence)
+    return answer, pages[-1]

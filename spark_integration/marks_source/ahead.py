@@ -51,7 +51,7 @@ def find_unreached(needs: Mapping[int, int], position: Mapping[int, int]) -> dic
     >>> find_unreached({0: 9, 1: 5}, {0: 9, 1: 3, 2: 8})
     {1: 5}
     """
-    return {each.segment: each.needed for each in find_missing_offsets(position, needs)}
+    return {missing.segment: missing.needed for missing in find_missing_offsets(position, needs)}
 
 
 class TopicPlan:
@@ -84,10 +84,12 @@ class TopicPlan:
     def is_watched(self) -> bool:
         return self._topic is not None
 
-    def begin_batch(self, batch: int, read: Mapping[int, int], logs: Collection[str] = ()) -> None:
-        """Begin the plan of a micro-batch. `read` has the ends of the batch before."""
+    def begin_batch(
+        self, batch: int, position: Mapping[int, int], logs: Collection[str] = ()
+    ) -> None:
+        """Begin the plan of a micro-batch. `position` has the ends of the batch before."""
         self.batch = batch
-        self.read = read
+        self.read = position
         self.logs = logs
 
     def freeze(self) -> None:
@@ -104,16 +106,19 @@ class TopicPlan:
                 f"{dict(due.needs)}, and set it then"
             )
 
-    def check_judged(self, ended: StreamOffset, batch: int) -> None:
-        if self._terms.limit is AheadLimit.AT_ONCE:
-            self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
+    def check_judged(self, end_offset: StreamOffset, batch: int) -> None:
+        if self._terms.limit is not AheadLimit.AT_ONCE:
+            return
+        for mark_ahead in end_offset.ahead:
+            if mark_ahead.batch == batch - 1:
+                self.check_limit(mark_ahead)
 
-    def find_due(self, admitted: StreamOffset) -> MarkAhead | None:
+    def find_due(self, stream_offset: StreamOffset) -> MarkAhead | None:
         """Return the mark of the batch before, if its cut is not read yet.
 
         An earlier batch's mark would make rows of the planned batch late.
         """
-        for ahead in admitted.ahead:
+        for ahead in stream_offset.ahead:
             unread = find_unreached(ahead.needs, self.read)
             if unread and ahead.batch >= self.batch - 1:
                 return ahead
@@ -125,7 +130,7 @@ class TopicPlan:
         return None
 
     def look(
-        self, admitted: StreamOffset, due: MarkAhead | None, *, waits: bool
+        self, stream_offset: StreamOffset, due: MarkAhead | None, *, waits: bool
     ) -> TopicLook | None:
         """Return the topic's state, or `None` if it is not watched, not needed or unknown.
 
@@ -148,7 +153,7 @@ class TopicPlan:
                 if clocks.monotonic() >= deadline:
                     raise
             else:
-                fault = self._find_fault(admitted, due, look)
+                fault = self._find_fault(stream_offset, due, look)
                 if fault is None:
                     if not self._is_known and look.id is None:
                         log.warning(NO_IDS, self.name)
@@ -163,58 +168,72 @@ class TopicPlan:
         """Return how far the planned batch will have read for certain."""
         if not self._terms.ahead or self._terms.limit or self._frozen is not None:
             return self.read
-        return {
-            partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
-        }
+        position: dict[int, int] = {}
+        for partition, end in self.read.items():
+            position[partition] = max(end, look.ends.get(partition, 0))
+        return position
 
     def find_whole_from(
-        self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
+        self, whole_from: WholeFrom | None, marks: MarkHistory, *, has_bound: bool
     ) -> WholeFrom | None:
+        """Return the time from which the query has every row, once marks show it.
+
+        Until then, and while no broker answers, it is the former `whole_from`.
+        """
         topic = self._topic
-        if topic is None or known is None or not known.is_pending:
-            return known
-        with suppress(Unreachable):
-            if known.begins is None:
+        if topic is None or whole_from is None or not whole_from.is_pending:
+            return whole_from
+        try:
+            if whole_from.begins is None:
                 self.begun = self.begun or find_whole_from(topic, self._look_at(topic))
-            begun = self.begun or known
-            whole = begun.resolve(marks, has_bound=bounded)
-            if whole not in (known, self._logged, WHOLE_LOG):
-                warn_of_deleted(self.name, begun.begins or {}, self._look_at(topic), whole)
-            self._logged = known = whole
-        return known
+            begun_whole = self.begun or whole_from
+            resolved_whole = begun_whole.resolve(marks, has_bound=has_bound)
+            if resolved_whole not in (whole_from, self._logged, WHOLE_LOG):
+                begins = begun_whole.begins or {}
+                warn_of_deleted(self.name, begins, self._look_at(topic), resolved_whole)
+        except Unreachable:
+            return whole_from
+        self._logged = resolved_whole
+        return resolved_whole
 
-    def admit(self, admitted: StreamOffset, mark: Released, cut: Mapping[int, int]) -> StreamOffset:
-        ahead = tuple(
-            each
-            for each in admitted.ahead
-            if each.batch >= self.batch - 1 and find_unreached(each.needs, self.read)
-        )
-        if needs := find_unreached(cut, self.read):
-            ahead += (MarkAhead(self.batch, mark.seq, needs),)
-        return replace(admitted, mark=mark, ahead=ahead)
+    def admit(
+        self, stream_offset: StreamOffset, mark: Released, cut: Mapping[int, int]
+    ) -> StreamOffset:
+        """Return the offset with a mark, which is ahead of its rows if its cut is not read yet."""
+        marks_ahead: list[MarkAhead] = []
+        for mark_ahead in stream_offset.ahead:
+            if mark_ahead.batch >= self.batch - 1 and find_unreached(mark_ahead.needs, self.read):
+                marks_ahead.append(mark_ahead)
+        needs = find_unreached(cut, self.read)
+        if needs:
+            marks_ahead.append(MarkAhead(self.batch, mark.seq, needs))
+        return replace(stream_offset, mark=mark, ahead=tuple(marks_ahead))
 
-    def check_same(self, admitted: StreamOffset, look: TopicLook) -> None:
-        ids = {admitted.topic_id, look.id} - {None}
+    def check_same(self, stream_offset: StreamOffset, look: TopicLook) -> None:
+        ids = {stream_offset.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
-            fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
+            fact = f"its id is {look.id}, and the query has read {stream_offset.topic_id}"
             raise self._build_recreated(fact, is_certain=True)
         for partition, end in look.ends.items():
-            if (read := self.read.get(partition, 0)) > end:
+            read_to = self.read.get(partition, 0)
+            if read_to > end:
                 raise self._build_recreated(
-                    f"partition {partition} ends at {end}, and the query has read to {read}"
+                    f"partition {partition} ends at {end}, and the query has read to {read_to}"
                 )
 
     def find_unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
         """Return the needed partitions that the broker did not return."""
         unread = {} if due is None else find_unreached(due.needs, self.read)
-        known = {segment: end for segment, end in unread.items() if segment in look.ends}
-        unreadable = find_unreached(known, look.ends)
+        listed_ends = {segment: end for segment, end in unread.items() if segment in look.ends}
+        unreadable = find_unreached(listed_ends, look.ends)
         if due is not None and unreadable:
             raise Rejected(
                 f"{self._describe_lack(due, unreadable, look.ends)} Start the query again once the "
                 f"topic has these rows; if they were deleted, {NEW_CHECKPOINT}"
             )
-        return frozenset(self.read.keys() - look.partitions).union(unread.keys() - known.keys())
+        absent_partitions = self.read.keys() - look.partitions
+        leaderless_partitions = unread.keys() - listed_ends.keys()
+        return frozenset(absent_partitions | leaderless_partitions)
 
     def _look_at(self, topic: TopicLike) -> TopicLook:
         return topic.look(committed=self._terms.committed)
@@ -226,14 +245,16 @@ class TopicPlan:
                 self.freeze()
 
     def _find_fault(
-        self, admitted: StreamOffset, due: MarkAhead | None, look: TopicLook
+        self, stream_offset: StreamOffset, due: MarkAhead | None, look: TopicLook
     ) -> Rejected | Unreachable | None:
         try:
-            self.check_same(admitted, look)
+            self.check_same(stream_offset, look)
             unclear = self.find_unclear(due, look)
         except Rejected as error:
             return error
-        return self._explain_unclear(min(unclear), look) if unclear else None
+        if not unclear:
+            return None
+        return self._explain_unclear(min(unclear), look)
 
     def _explain_unclear(self, partition: int, look: TopicLook) -> Recreated | Unreachable:
         if partition in look.partitions:
@@ -250,10 +271,10 @@ class TopicPlan:
         self, ahead: MarkAhead, unread: Mapping[int, int], ends: Mapping[int, int] | None = None
     ) -> str:
         partition, end = next(iter(unread.items()))
-        read = self.read.get(partition, 0)
+        read_to = self.read.get(partition, 0)
         has = f"it ends at {ends[partition]}, and" if ends else "but"
         return (
             f"mark {ahead.seq} came with micro-batch {ahead.batch}, as partition {partition} of "
-            f"Kafka topic {self.name!r} went up to {end}; {has} the query has read to {read} "
+            f"Kafka topic {self.name!r} went up to {end}; {has} the query has read to {read_to} "
             f"before micro-batch {self.batch}."
         )

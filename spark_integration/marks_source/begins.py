@@ -46,10 +46,15 @@ def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
 
 
 def warn_of_deleted(
-    topic: str, begins: Mapping[int, int], look: TopicLook, whole: WholeFrom
+    topic: str, begins: Mapping[int, int], look: TopicLook, whole_from: WholeFrom
 ) -> None:
-    deleted = {partition: begin for partition, begin in begins.items() if begin}
-    emptied = [p for p, begin in deleted.items() if look.ends.get(p) == begin]
-    facts = DELETED_ROWS.format(deleted) if deleted else ""
-    facts += EMPTIED_PARTITIONS.format(emptied) if emptied else ""
-    log.warning("Kafka topic %r: %s%s", topic, facts, whole.sentence)
+    deleted_ends = {partition: begin for partition, begin in begins.items() if begin}
+    emptied_partitions = [
+        partition for partition, begin in deleted_ends.items() if look.ends.get(partition) == begin
+    ]
+    facts = ""
+    if deleted_ends:
+        facts += DELETED_ROWS.format(deleted_ends)
+    if emptied_partitions:
+        facts += EMPTIED_PARTITIONS.format(emptied_partitions)
+    log.warning("Kafka topic %r: %s%s", topic, facts, whole_from.sentence)

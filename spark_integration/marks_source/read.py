@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -82,9 +81,8 @@ def read_marks(
     from spark_integration.session.sources import build_options, create_reader  # noqa: PLC0415 - likewise
 
     parse_place(query.checkpoint)
-    reader = set_reader_name(
-        spark, spark.readStream, build_source_name("marks", query.streams, query.domain)
-    )
+    source_name = build_source_name("marks", query.streams, query.domain)
+    reader = set_reader_name(spark, spark.readStream, source_name)
     return create_reader(spark, reader, MarksSource, build_options(query, token, client)).load()
 
 
@@ -92,13 +90,16 @@ def unite_with_marks(
     marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
 ) -> DataFrame:
     """Return the events in a union with the marks, which come first."""
-    columns = [_select_for_mark(field, event_time) for field in events.schema]
-    sides = []
-    for each in marks:
-        timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
-        sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
-    sides.append(events.withColumn(IS_MARK, F.lit(col=False)))
-    union = reduce(lambda one, other: one.union(other), sides)  # Connect's class differs in 3.5
+    mark_columns = [_select_for_mark(field, event_time) for field in events.schema]
+    frames = []
+    for marks_frame in marks:
+        renamed_marks = marks_frame.withColumnRenamed("time", event_time)
+        marks_with_watermark = renamed_marks.withWatermark(event_time, "0 seconds")
+        frames.append(marks_with_watermark.select(*mark_columns, F.lit(col=True).alias(IS_MARK)))
+    frames.append(events.withColumn(IS_MARK, F.lit(col=False)))
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.union(frame)
     return select_union_events(union, event_time, policy.dedup_retention_ms)
 
 

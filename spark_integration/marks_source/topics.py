@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 
 
 def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> TopicPlanner:
-    url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
-    marks = {
-        stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
-        for stream in query.streams
-    }
+    marks: dict[str, Releaser] = {}
+    for stream in query.streams:
+        feed = ControllerFeed(query.controller_url, stream, query.domain, token=token)
+        marks[stream] = Releaser(feed, query.policy.on_seal)
     if query.kafka is None:
         return TopicPlanner(query, marks, {})
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     plans = {}
-    for stream, name in query.kafka.topics.items():
-        plans[stream] = TopicPlan(name, Topic(client, name), query.kafka)
+    for stream, topic_name in query.kafka.topics.items():
+        plans[stream] = TopicPlan(topic_name, Topic(client, topic_name), query.kafka)
     return TopicPlanner(query, marks, plans)
 
 
@@ -47,9 +46,11 @@ class TopicPlanner(Planner):
     def __init__(
         self, query: MarksQuery, marks: Mapping[str, Releaser], plans: Mapping[str, TopicPlan]
     ) -> None:
-        begun = query.kafka.begun if query.kafka else {}
-        facts = {s: StreamFacts(query.domain, query.lag_ms, begun.get(s)) for s in query.streams}
-        streams = {stream: StreamOffset(facts=each) for stream, each in facts.items()}
+        whole_by_stream = query.kafka.begun if query.kafka else {}
+        streams: dict[str, StreamOffset] = {}
+        for stream in query.streams:
+            facts = StreamFacts(query.domain, query.lag_ms, whole_by_stream.get(stream))
+            streams[stream] = StreamOffset(facts=facts)
         beginning = NotedOffset(streams, uuid.uuid4().hex)
         super().__init__(beginning, query.policy, marks, query.backlog)
         self._query = query
@@ -61,97 +62,117 @@ class TopicPlanner(Planner):
         for plan in self._plans.values():
             plan.freeze()
 
-    def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
-        read = self._find_read(begun.token) if begun.run else {}
-        self.judge_backlog(begun, read)
-        streams = {
-            stream: self._admit(stream, each, read.get(stream, {}))
-            for stream, each in begun.streams.items()
-        }
-        return replace(begun, streams=streams)
+    def find_ends(self, start_offset: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
+        positions = self._find_read(start_offset.token) if start_offset.run else {}
+        self.judge_backlog(start_offset, positions)
+        streams: dict[str, StreamOffset] = {}
+        for stream, stream_offset in start_offset.streams.items():
+            streams[stream] = self._admit(stream, stream_offset, positions.get(stream, {}))
+        return replace(start_offset, streams=streams)
 
-    def list_ranges(self, begun: NotedOffset, ended: NotedOffset) -> Sequence[InputPartition]:
+    def list_ranges(
+        self, start_offset: NotedOffset, end_offset: NotedOffset
+    ) -> Sequence[InputPartition]:
         """Return the mark's row, with the time in ms.
 
         Spark calls this before it reads a batch, so no row is judged by marks that do not cover it.
         """
-        self.check_covered(ended)
-        strict, lag_ms = self._policy.strict, self._query.lag_ms
-        ms = ended.find_watermark(strict=strict, lag_ms=lag_ms).ms
-        return [] if begun == ended or ms is None else [InputPartition(ms)]
+        self.check_covered(end_offset)
+        strict = self._policy.strict
+        watermark_ms = end_offset.find_watermark(strict=strict, lag_ms=self._query.lag_ms).ms
+        if start_offset == end_offset or watermark_ms is None:
+            return []
+        return [InputPartition(watermark_ms)]
 
-    def check_covered(self, ended: NotedOffset) -> None:
-        self._find_read(ended.token)
+    def check_covered(self, end_offset: NotedOffset) -> None:
+        self._find_read(end_offset.token)
         for stream, plan in self._plans.items():
-            plan.check_judged(ended.streams[stream], self._progress.last)
+            plan.check_judged(end_offset.streams[stream], self._progress.last)
 
     def follow_last(self) -> NotedOffset:
         """Follow the marks from the last offset in the checkpoint on, and return it."""
-        last = self._progress.find_last_marks(self._query.streams)
-        begun = NotedOffset.from_json(last) if last else self.beginning
+        last_json = self._progress.find_last_marks(self._query.streams)
+        start_offset = NotedOffset.from_json(last_json) if last_json else self.beginning
         for stream, marks in self.marks.items():
-            marks.follow(begun.streams[stream].mark)
-        return begun
+            marks.follow(start_offset.streams[stream].mark)
+        return start_offset
 
-    def judge_backlog(self, begun: NotedOffset, read: Mapping[str, Mapping[int, int]]) -> bool:
+    def judge_backlog(
+        self, start_offset: NotedOffset, positions: Mapping[str, Mapping[int, int]]
+    ) -> bool:
         """Return whether a stream is behind, and keep this for the next offset."""
-        found = [
-            self.backlog.look(
-                begun, stream, marks, read.get(stream), idle=marks.final_state != "live"
-            )
-            for stream, marks in self.marks.items()
-        ]
-        return any(found)
+        behind_streams: list[str] = []
+        for stream, marks in self.marks.items():
+            is_idle = marks.final_state != "live"
+            position = positions.get(stream)
+            if self.backlog.look(start_offset, stream, marks, position, idle=is_idle):
+                behind_streams.append(stream)
+        return bool(behind_streams)
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Wait until marks show from when on each topic is complete, and where a query starts."""
-        begun = self.follow_last().streams
+        """Wait until marks show the time from which each topic is complete.
+
+        Returns it by stream, and by topic the first offsets that a query can read.
+        """
+        start_offsets = self.follow_last().streams
         while True:
-            by_topic = {
-                stream: self._find_whole_from(stream, begun[stream]) for stream in self._plans
-            }
-            if not combine_whole(by_topic.values()).is_pending:
+            whole_by_stream: dict[str, WholeFrom | None] = {}
+            for stream in self._plans:
+                whole_by_stream[stream] = self._find_whole_from(stream, start_offsets[stream])
+            if not combine_whole(whole_by_stream.values()).is_pending:
                 break
             clocks.sleep(PAUSE_S)
             self.follow_last()
-        known = [(plan.name, plan.begun) for plan in self._plans.values()]
-        return by_topic, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
+        begins_by_topic: dict[str, Mapping[str, int]] = {}
+        for plan in self._plans.values():
+            if plan.begun and plan.begun.begins:
+                begins_by_topic[plan.name] = position_to_wire(plan.begun.begins)
+        return whole_by_stream, begins_by_topic
 
     def _find_read(self, token: str) -> Mapping[str, Mapping[int, int]]:
-        streams = self._query.streams
-        return self._progress.find_position(
-            token, lambda offset: {name: of(offset) for name, of in streams.items()}
-        )
+        def find_positions(offset: Any) -> dict[str, Mapping[int, int]]:  # noqa: ANN401 - any JSON value
+            streams = self._query.streams.items()
+            return {stream: position_of(offset) for stream, position_of in streams}
 
-    def _find_whole_from(self, stream: str, begun: StreamOffset) -> WholeFrom | None:
-        marks, bounded = self.marks[stream].history, not self._query.lag_ms
-        return self._plans[stream].find_whole_from(begun.facts.whole, marks, bounded=bounded)
+        return self._progress.find_position(token, find_positions)
 
-    def _admit(self, stream: str, begun: StreamOffset, read: Mapping[int, int]) -> StreamOffset:
-        marks, plan = self.marks[stream], self._plans[stream]
-        plan.begin_batch(self._progress.last + 1, read, marks.stream.logs)
-        due = plan.find_due(begun)
-        position = read
+    def _find_whole_from(self, stream: str, stream_offset: StreamOffset) -> WholeFrom | None:
+        plan = self._plans[stream]
+        marks = self.marks[stream].history
+        has_bound = not self._query.lag_ms
+        return plan.find_whole_from(stream_offset.facts.whole, marks, has_bound=has_bound)
+
+    def _admit(
+        self, stream: str, stream_offset: StreamOffset, read_to: Mapping[int, int]
+    ) -> StreamOffset:
+        """Return the end of a micro-batch for a stream, whose rows are read to `read_to`."""
+        marks = self.marks[stream]
+        plan = self._plans[stream]
+        plan.begin_batch(self._progress.last + 1, read_to, marks.stream.logs)
+        due = plan.find_due(stream_offset)
+        position = read_to
         if plan.is_watched:
             plan.check_limit(due)
             if plan.batch:  # Spark's source has begun
-                facts = replace(begun.facts, whole=self._find_whole_from(stream, begun))
-                begun = replace(begun, facts=facts)
-            waits = marks.has_more(begun.mark)
-            look = plan.look(begun, due, waits=waits)
+                whole_from = self._find_whole_from(stream, stream_offset)
+                facts = replace(stream_offset.facts, whole=whole_from)
+                stream_offset = replace(stream_offset, facts=facts)
+            waits = marks.has_more(stream_offset.mark)
+            look = plan.look(stream_offset, due, waits=waits)
             if look is None and waits:
-                return begun
+                return stream_offset
             if look is not None:
-                begun = replace(begun, topic_id=look.id or begun.topic_id)
+                stream_offset = replace(stream_offset, topic_id=look.id or stream_offset.topic_id)
                 position = plan.find_position(look)
-            AnotherLog.check(stream, marks.stream.logs, begun.topic_id)
+            AnotherLog.check(stream, marks.stream.logs, stream_offset.topic_id)
         elif due is not None:
             raise Rejected(
                 f"mark {due.seq} of stream {stream!r} came before its rows were read: start the "
                 "query with read_noted_kafka, as before"
             )
-        mark = marks.release(begun.mark, position)
-        if mark != begun.mark:
-            return plan.admit(begun, mark, marks.get_cut(mark))
-        # a run changes its first offset anyway
-        return begun if self._restated.has_begun else plan.admit(begun, mark, {})
+        mark = marks.release(stream_offset.mark, position)
+        if mark != stream_offset.mark:
+            return plan.admit(stream_offset, mark, marks.get_cut(mark))
+        if self._restated.has_begun:
+            return stream_offset
+        return plan.admit(stream_offset, mark, {})  # a run changes its first offset anyway

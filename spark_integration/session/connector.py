@@ -30,19 +30,21 @@ def kafka_package(spark: str = pyspark.__version__) -> str:
     >>> kafka_package("4.3.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
     """
-    release = max(each for each in PACKAGE_VERSIONS if each <= max(parse_release(spark), OLDEST))
-    return f"org.apache.spark:spark-sql-kafka-0-10_{PACKAGE_VERSIONS[release]}"
+    spark_release = max(parse_release(spark), OLDEST)
+    package_release = max(release for release in PACKAGE_VERSIONS if release <= spark_release)
+    return f"org.apache.spark:spark-sql-kafka-0-10_{PACKAGE_VERSIONS[package_release]}"
 
 
-def find_unfit_connectors(named: str, spark: str) -> list[str]:
+def find_unfit_connectors(text: str, spark: str) -> list[str]:
     """Return the connectors in a text that do not fit a Spark version.
 
     >>> find_unfit_connectors("spark-sql-kafka-0-10_2.13-4.1.1.jar,my.jar", "4.2.0")
     ['spark-sql-kafka-0-10_2.13-4.1.1.jar']
     """
-    fitting = {parse_release(spark), parse_release(kafka_package(spark).rpartition(":")[2])}
-    connectors = CONNECTOR_NAME.finditer(named)
-    return [each[0] for each in connectors if parse_release(each[1]) not in fitting]
+    package_version = kafka_package(spark).rpartition(":")[2]
+    fitting_releases = {parse_release(spark), parse_release(package_version)}
+    connectors = CONNECTOR_NAME.finditer(text)
+    return [match[0] for match in connectors if parse_release(match[1]) not in fitting_releases]
 
 
 def check_connector(spark: SparkSession) -> None:
@@ -55,9 +57,11 @@ def check_connector(spark: SparkSession) -> None:
         "`kafka_package()` returns, or, without internet, with four jars in `spark.jars`: page "
         "'Versions'"
     )
-    settings = [read_setting(spark, f"spark.jars{which}", "") for which in ("", ".packages")]
-    for unfit in find_unfit_connectors(f"{settings}", spark.version):
-        raise Rejected(f"{unfit} does not fit Spark {spark.version} of this session: {remedy}")
+    settings = [read_setting(spark, f"spark.jars{suffix}", "") for suffix in ("", ".packages")]
+    for unfit_connector in find_unfit_connectors(f"{settings}", spark.version):
+        raise Rejected(
+            f"{unfit_connector} does not fit Spark {spark.version} of this session: {remedy}"
+        )
     reader = spark.read.format("kafka").option("subscribe", "any")
     try:
         reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load().schema  # noqa: B018 - asks

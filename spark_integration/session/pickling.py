@@ -23,12 +23,13 @@ class Picklable:
 
 def make_source_class(source: type[DataSource], source_name: str) -> type[DataSource]:
     """Return a class that Spark registers under a name, and that creates a `source`."""
-    unpack, packed = _make_unpickler(), _pickle(source, {})
+    unpack = _make_unpickler()
+    pickled_source = _pickle(source, {})
 
     class Source(DataSource):
         def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
-            created: DataSource = type(unpack(packed))(options)
-            return created
+            data_source: DataSource = type(unpack(pickled_source))(options)
+            return data_source
 
         @classmethod
         def name(cls) -> str:
@@ -38,20 +39,20 @@ def make_source_class(source: type[DataSource], source_name: str) -> type[DataSo
 
 
 def _pickle(kind: type, state: object) -> bytes:
-    packed: bytes = cloudpickle.dumps((kind, state))  # type: ignore[no-untyped-call]
-    return packed
+    pickled_bytes: bytes = cloudpickle.dumps((kind, state))  # type: ignore[no-untyped-call]
+    return pickled_bytes
 
 
 def _make_unpickler() -> Callable[[bytes], Any]:
     """Return a function that needs only the standard library."""
     driver = sys.executable
 
-    def unpack(packed: bytes) -> Any:  # noqa: ANN401 - any object
+    def unpack(pickled_bytes: bytes) -> Any:  # noqa: ANN401 - any object
         import pickle  # noqa: PLC0415
         import socket  # noqa: PLC0415
 
         try:
-            kind, state = pickle.loads(packed)  # noqa: S301 - our own
+            kind, state = pickle.loads(pickled_bytes)  # noqa: S301 - our own
         except ImportError as error:  # a `ModuleNotFoundError`, or what `needs_extra` returns
             if error.name is None or error.name in sys.modules:
                 raise
@@ -64,8 +65,8 @@ def _make_unpickler() -> Callable[[bytes], Any]:
                 "server); pyFiles, addPyFile and addArtifacts do not reach the processes that plan "
                 "a stream"
             ) from error
-        restored = object.__new__(kind)
-        restored.__dict__.update(state)
-        return restored
+        instance = object.__new__(kind)
+        instance.__dict__.update(state)
+        return instance
 
     return unpack

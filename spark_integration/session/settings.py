@@ -33,14 +33,14 @@ def build_source_name(kind: str, streams: Iterable[str], domain: str | None) -> 
     ('noted_time_log_flights_default_e37f7288', 'noted_time_marks_a_b_c_ship_226352dc')
     """
     words = "/".join((*sorted(streams), domain or "default"))
-    shown = re.sub(r"[^A-Za-z0-9]", "_", words)[:100]  # Spark uses it as a directory name
-    return f"{OWN_PREFIX}{kind}_{shown}_{sha256(words.encode()).hexdigest()[:8]}"
+    readable_words = re.sub(r"[^A-Za-z0-9]", "_", words)[:100]  # Spark uses it as a directory name
+    return f"{OWN_PREFIX}{kind}_{readable_words}_{sha256(words.encode()).hexdigest()[:8]}"
 
 
 def set_reader_name(spark: SparkSession, reader: DataStreamReader, name: str) -> DataStreamReader:
     """Spark refuses names unless the session requires them."""
-    demands = (
+    requires_name = (
         hasattr(reader, "name")
         and read_setting(spark, EVOLUTION_SETTING, "false").lower() == "true"
     )
-    return reader.name(name) if demands else reader
+    return reader.name(name) if requires_name else reader

@@ -42,8 +42,8 @@ class QuerySource(Picklable, DataSource):
 def build_options(
     query: object, token: str | None = None, client: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
-    options = {QUERY_OPTION: base64.b64encode(pickled).decode()}
+    pickled_query: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
+    options = {QUERY_OPTION: base64.b64encode(pickled_query).decode()}
     if token is not None:
         options[TOKEN_OPTION] = token
     if client is not None:

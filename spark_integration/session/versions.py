@@ -40,12 +40,16 @@ class SparkTooNew(Rejected, ImportError):
 
 
 def require(
-    asked: str, running: str = "", *, needed: Release | None = None, alternative: str | None = None
+    part: str,
+    running: str = "",
+    *,
+    needed_release: Release | None = None,
+    alternative: str | None = None,
 ) -> None:
     """Raise `SparkTooOld` or `SparkTooNew` if a part does not run with Spark.
 
     Spark is by default this process's PySpark. A part of an extension states the release that is
-    `needed`, and the `alternative` with an older one.
+    `needed_release`, and the `alternative` with an older one.
 
     >>> require("PositionListener", "3.5.9")
     >>> require("with_noted_watermark", "4.1.4")
@@ -55,25 +59,33 @@ def require(
     """
     running = running or pyspark.__version__
     release = parse_release(running)
-    needed = needed or NEEDED_RELEASES.get(asked, OLDEST)
-    if untested := find_untested(running):
-        raise SparkTooNew(": ".join(untested))
-    if release < needed:
-        requirement = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
-        other = f"; with this one, {alternative or UNIVERSAL_CALL}" if release >= OLDEST else ""
-        raise SparkTooOld(f"{asked} needs {requirement}{other}")
+    needed_release = needed_release or NEEDED_RELEASES.get(part, OLDEST)
+    if fault_and_remedy := find_untested(running):
+        raise SparkTooNew(": ".join(fault_and_remedy))
+    if release < needed_release:
+        requirement = (
+            f"PySpark {needed_release[0]}.{needed_release[1]} or newer, and {running} runs here"
+        )
+        advice = ""
+        if release >= OLDEST:
+            advice = f"; with this one, {alternative or UNIVERSAL_CALL}"
+        raise SparkTooOld(f"{part} needs {requirement}{advice}")
 
 
 def find_untested(running: str) -> tuple[str, str] | None:
     """Return fault and remedy if a Spark is newer than the tested ones, and was not accepted."""
-    release, newest = parse_release(running), "{}.{}".format(*NEWEST)
-    accepted = "{}.{}".format(*release)
-    if release <= NEWEST or os.environ.get(ACCEPTING_VARIABLE) == accepted:
+    release = parse_release(running)
+    release_text = "{}.{}".format(*release)
+    newest_text = "{}.{}".format(*NEWEST)
+    if release <= NEWEST or os.environ.get(ACCEPTING_VARIABLE) == release_text:
         return None
-    tested = f"noted-time is tested with PySpark up to {newest}"
+    fact = f"noted-time is tested with PySpark up to {newest_text}"
     return (
-        f"{tested}, and {running} may plan queries so that rows are lost",
-        f"install PySpark {newest}, or set {ACCEPTING_VARIABLE}={accepted} to accept the risk",
+        f"{fact}, and {running} may plan queries so that rows are lost",
+        (
+            f"install PySpark {newest_text}, or set {ACCEPTING_VARIABLE}={release_text} to accept "
+            "the risk"
+        ),
     )
 
 

@@ -41,29 +41,34 @@ class Unread:
     start: Mapping[int, int]
 
     def count_rows(self) -> dict[int, int]:
-        return {s: _count_rows(run, self.start.get(s, 0)) for s, run in self.files.items()}
+        rows: dict[int, int] = {}
+        for segment, run in self.files.items():
+            rows[segment] = _count_rows(run, self.start.get(segment, 0))
+        return rows
 
     def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
-        return {
-            s: advance_offset(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()
-        }
+        """Return the offset of each segment after so many unread rows."""
+        ends: dict[int, int] = {}
+        for segment, run in self.files.items():
+            ends[segment] = advance_offset(run, self.start.get(segment, 0), rows[segment])
+        return ends
 
     def limit_to_cut(self, cut: Mapping[int, int]) -> Unread:
-        start = self.start
-        files = {
-            s: select_below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()
-        }
-        return Unread(files, start)
+        files: dict[int, list[LogFile]] = {}
+        for segment, run in self.files.items():
+            end = max(cut.get(segment, 0), self.start.get(segment, 0))
+            files[segment] = select_below(run, end)
+        return Unread(files, self.start)
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
     """Return the files below a cut; unused offsets at its end become an empty file."""
-    below = files[: bisect_left(files, cut, key=attrgetter("start"))]
-    if below and below[-1].end > cut:
-        return [*below[:-1], replace(below[-1], end=cut)]
-    if len(below) < len(files):
-        below.append(replace(files[len(below)], start=cut, end=cut))
-    return below
+    files_below = files[: bisect_left(files, cut, key=attrgetter("start"))]
+    if files_below and files_below[-1].end > cut:
+        return [*files_below[:-1], replace(files_below[-1], end=cut)]
+    if len(files_below) < len(files):
+        files_below.append(replace(files[len(files_below)], start=cut, end=cut))
+    return files_below
 
 
 def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
@@ -77,13 +82,19 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     total = sum(rows.values())
     if total <= limit:
         return dict(rows)
-    shares, before, passed = {}, 0, 0
+    shares: dict[int, int] = {}
+    rows_passed = 0
+    rows_taken = 0
     for segment, available in rows.items():
-        passed += available
-        upto = -(-passed * limit // total)
-        shares[segment] = upto - before
-        before = upto
+        rows_passed += available
+        rows_due = _divide_up(rows_passed * limit, total)
+        shares[segment] = rows_due - rows_taken
+        rows_taken = rows_due
     return shares
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    return -(-number // divisor)
 
 
 def find_slices(
@@ -93,9 +104,9 @@ def find_slices(
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
-            part = Slice(
-                str(file.path), first - file.start, last - file.start, version=file.version
-            )
+            first_row = first - file.start
+            end_row = last - file.start
+            part = Slice(str(file.path), first_row, end_row, version=file.version)
             yield from divide_by_form(file, segment, part, forms)
 
 
@@ -141,7 +152,7 @@ def check_begins(files: Sequence[LogFile], start: int) -> None:
 
 
 def _count_rows(files: Sequence[LogFile], start: int) -> int:
-    return sum(each.end - max(each.start, start) for each in select_unread(files, start))
+    return sum(file.end - max(file.start, start) for file in select_unread(files, start))
 
 
 def select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
@@ -158,17 +169,17 @@ def divide_into_tasks(
     ...  divide_into_tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]
     [[('a', 0, 20)], [('a', 20, 30), ('b', 0, 10)]]
     """
-    total = sum(each.rows for each in work)
-    count = max(1, min(cores, total // least))
-    dealt: list[list[Slice]] = [[] for _ in range(count)]
-    passed = 0
-    for each in work:
-        first = each.first
-        while first < each.last:
-            task = passed * count // total
-            upto = -(-(task + 1) * total // count)
-            last = min(each.last, first + upto - passed)
-            dealt[task].append(replace(each, first=first, last=last))
-            passed += last - first
+    total = sum(part.rows for part in work)
+    task_count = max(1, min(cores, total // least))
+    tasks: list[list[Slice]] = [[] for _ in range(task_count)]
+    rows_passed = 0
+    for part in work:
+        first = part.first
+        while first < part.last:
+            task = rows_passed * task_count // total
+            task_end = _divide_up((task + 1) * total, task_count)
+            last = min(part.last, first + task_end - rows_passed)
+            tasks[task].append(replace(part, first=first, last=last))
+            rows_passed += last - first
             first = last
-    return [task for task in dealt if task]
+    return [task for task in tasks if task]

@@ -35,6 +35,9 @@ NOT_STATED = (
     '--event-time-form "column={column} {pair}"`)'
 )
 
+ZONE_REMEDY = {"what": "times without a zone", "option": 'zone="UTC"', "pair": "zone=UTC"}
+UNIT_REMEDY = {"what": "numbers", "option": 'unit="ms"', "pair": "unit=ms"}
+
 ANOTHER_OWN = (
     "the query reads column `{column}` with {own}, and stream {stream} states {stated}: leave out "
     "{names}"
@@ -88,16 +91,18 @@ class ColumnForms:
 
         Raises `Rejected` for another form, also if a checkpoint has read UTC or Unix ms so far.
         """
-        stated = [
-            each for each in find_forms(forms, domain, self.column) if self._is_of_column(each)
-        ]
-        for each in stated:
-            self._check_own(each.form)
-            if self.is_utc and not _is_utc_or_ms(each.form):
+        stated_forms: list[StatedForm] = []
+        for stated_form in find_forms(forms, domain, self.column):
+            form = stated_form.form
+            if form.column != self.column:
+                continue
+            self._check_own(form)
+            if self.is_utc and not _is_utc_or_ms(form):
                 raise Rejected(
-                    STATED_SINCE.format(column=self.column, stream=self.stream, stated=each.form)
+                    STATED_SINCE.format(column=self.column, stream=self.stream, stated=form)
                 )
-        return stated
+            stated_forms.append(stated_form)
+        return stated_forms
 
     def list_spans(
         self, segment: int, first: int, end: int
@@ -112,23 +117,19 @@ class ColumnForms:
         if not (self.stated or self.own or self.is_utc or is_ours):
             refuse_unknown(kind, self.column, self.stream)
 
-    def _is_of_column(self, stated: StatedForm) -> bool:
-        return stated.form.column == self.column
-
     def _check_own(self, form: EventTimeForm) -> None:
-        differing = [
-            name
-            for name, value in self.own.named.items()
-            if value != getattr(form, name) and form.kind != "instant"
-        ]
-        if differing:
+        if form.kind == "instant":
+            return
+        own_fields = self.own.named.items()
+        differing_names = [name for name, value in own_fields if value != getattr(form, name)]
+        if differing_names:
             raise Rejected(
                 ANOTHER_OWN.format(
                     column=self.column,
                     own=self.own,
                     stream=self.stream,
                     stated=form,
-                    names=", ".join(differing),
+                    names=", ".join(differing_names),
                 )
             )
 
@@ -154,25 +155,29 @@ class EventTimeReader:
 
     def read(self, values: pa.Array) -> pa.Array:
         """Return event times as instants, or as UTC. A local time that its zone skipped is null."""
-        kind, form = values.type, self.form.form
+        kind = values.type
+        form = self.form.form
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             return values
         if form is None:
             if not (self.is_ours or self.form.is_utc):
                 refuse_unknown(kind, self.form.column, self.form.stream)
-            return values.cast(UNIX_MS) if pa.types.is_integer(kind) else values
+            if pa.types.is_integer(kind):
+                return values.cast(UNIX_MS)
+            return values
         time_form = build_time_form(form)
         if pa.types.is_timestamp(kind):
             zone = time_form.find_zone(self.form.column, None)
             if zone is None:
                 return values
-            times, _, skipped = convert_local_times(values, zone)
-            self.skipped += skipped
+            times, _, skipped_count = convert_local_times(values, zone)
+            self.skipped += skipped_count
             return _add_fractions(times, values)
-        if pa.types.is_integer(kind) and form.format is None and form.unit in US_PER_UNIT:
+        is_count = pa.types.is_integer(kind) and form.format is None
+        if is_count and form.unit in US_PER_UNIT:
             counts = values.cast(pa.int64())
             return _to_instants(pc.multiply_checked(counts, US_PER_UNIT[form.unit]))
-        if pa.types.is_integer(kind) and form.format is None and form.unit == "ns":
+        if is_count and form.unit == "ns":
             moments = values.cast(pa.int64()).cast(pa.timestamp("ns"))
             in_us = pc.floor_temporal(moments, unit="microsecond").cast(pa.timestamp("us"))
             return in_us.cast(INSTANT_TYPE)
@@ -197,18 +202,11 @@ def refuse_unknown(kind: pa.DataType, column: str, stream: str) -> None:
     """Raise `Rejected` for a column that can be read in several ways, with the remedy."""
     if not is_doubtful(kind):
         return
-    what, option, pair = "times without a zone", 'zone="UTC"', "zone=UTC"
+    remedy = ZONE_REMEDY
     if find_kind(kind) == "number":
-        what, option, pair = "numbers", 'unit="ms"', "unit=ms"
+        remedy = UNIT_REMEDY
     raise Rejected(
-        NOT_STATED.format(
-            column=column,
-            what=what,
-            stream=stream,
-            option=option,
-            pair=pair,
-            program=name_program(),
-        )
+        NOT_STATED.format(column=column, stream=stream, program=name_program(), **remedy)
     )
 
 
@@ -234,7 +232,7 @@ def _add_fractions(times: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def _to_instants(counts: pa.Array) -> pa.Array:
-    combined = counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
-    if isinstance(combined, pa.ChunkedArray):
-        combined = pa.concat_arrays(combined.chunks)
-    return combined.cast(pa.int64()).cast(pa.timestamp("us")).cast(INSTANT_TYPE)
+    array = counts.combine_chunks() if isinstance(counts, pa.ChunkedArray) else counts
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    return array.cast(pa.int64()).cast(pa.timestamp("us")).cast(INSTANT_TYPE)

@@ -37,16 +37,18 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _without_watermark(rows: DataFrame, name: str) -> Column:
-    metadata = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY_METADATA}
+    metadata = {
+        key: value for key, value in rows.schema[name].metadata.items() if key != DELAY_METADATA
+    }
     return F.col(f"`{name}`").alias(name, metadata=metadata)
 
 
-def are_late(event_times: pa.Array, below: int | None) -> pa.Array:
-    """Return for each row whether its event time is below `below` (ms); null is not.
+def are_late(event_times: pa.Array, lower_ms: int | None) -> pa.Array:
+    """Return for each row whether its event time is below `lower_ms` (ms); null is not.
 
     >>> are_late(pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC")), 5).to_pylist()
     [True, False, False]
     """
-    if below is None:
+    if lower_ms is None:
         return pa.repeat(pa.scalar(value=False), len(event_times))
-    return pc.fill_null(pc.less(event_times, build_instant(below)[0]), fill_value=False)
+    return pc.fill_null(pc.less(event_times, build_instant(lower_ms)[0]), fill_value=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,14 +74,16 @@ class CutRange:
         >>> sorted(map(str, CutRange({0: 10}, {0: 20}, "").select_files(0, starts)))
         ['b']
         """
-        first, end = self.from_cut.get(segment, 0), self.to_cut.get(segment, 0)
-        ordered = sorted(starts.items(), key=lambda each: each[1])
-        followed = zip(ordered, [*(start for _, start in ordered[1:]), None], strict=True)
-        return {
-            path: start
-            for (path, start), following in followed
-            if start < end and (following is None or following > first)
-        }
+        first = self.from_cut.get(segment, 0)
+        end = self.to_cut.get(segment, 0)
+        paths = sorted(starts, key=lambda path: starts[path])
+        selected_starts: dict[LogPath, int] = {}
+        for path, next_path in zip_longest(paths, paths[1:]):
+            begins_before_end = starts[path] < end
+            may_reach_first = next_path is None or starts[next_path] > first
+            if begins_before_end and may_reach_first:
+                selected_starts[path] = starts[path]
+        return selected_starts
 
 
 class LogFiles:
@@ -115,34 +117,36 @@ class LogFiles:
             self._directories.check_names()
         return dict(sorted(self._files.items()))
 
-    def check_kept(self, planned: Mapping[int, int]) -> None:
+    def check_kept(self, planned_ends: Mapping[int, int]) -> None:
         """Raise `Recreated` if a file with rows below a planned offset was replaced or is new."""
         for segment, file in self._changed.items():
-            if file.start < planned.get(segment, 0):
+            if file.start < planned_ends.get(segment, 0):
                 fact = f"{file.path} was replaced, or added below rows that were read"
                 raise Recreated(f"file log {self.root}", fact)
         self._changed.clear()
 
     def _add_new_files(self, segment: int, directory: SegmentDirectory) -> bool:
         """Return whether new files are behind unused offsets."""
-        known = self._files.get(segment, [])
-        for _, new in directory.list_changes():
-            starts = {directory.path / name: start for name, start in new.items()}
+        former_files = self._files.get(segment, [])
+        for _, new_starts in directory.list_changes():
+            starts = {directory.path / name: start for name, start in new_starts.items()}
             self._files[segment] = self._add_files(segment, starts)
-        runs = pairwise(self._files.get(segment, [])[max(len(known) - 1, 0) :])
-        return bool(known) and any(before.end < after.start for before, after in runs)
+        runs = pairwise(self._files.get(segment, [])[max(len(former_files) - 1, 0) :])
+        return bool(former_files) and any(before.end < after.start for before, after in runs)
 
     def _add_files(self, segment: int, starts: dict[LogPath, int]) -> list[LogFile]:
         if self._between is not None:
             starts = self._between.select_files(segment, starts)
-        known = {file.path: file for file in self._files.get(segment, ())}
-        with ThreadPoolExecutor(max_workers=8 if isinstance(self.root, Path) else 32) as pool:
-            read = {
-                file.path: file for file in pool.map(self._read_footer, starts, starts.values())
-            }
-        for file in read.values() if known else ():
-            self._changed[segment] = min(file, self._changed.get(segment, file), key=_start_of)
-        files = sorted({**known, **read}.values(), key=_start_of)
+        former_files = {file.path: file for file in self._files.get(segment, ())}
+        max_workers = 8 if isinstance(self.root, Path) else 32
+        with ThreadPoolExecutor(max_workers) as pool:
+            new_files = list(pool.map(self._read_footer, starts, starts.values()))
+        if former_files:
+            for file in new_files:
+                first_changed = self._changed.get(segment, file)
+                self._changed[segment] = min(file, first_changed, key=_start_of)
+        file_by_path = {**former_files, **{file.path: file for file in new_files}}
+        files = sorted(file_by_path.values(), key=_start_of)
         _check_order(files)
         return files
 
@@ -186,16 +190,21 @@ def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGrou
     margin_ms = DAY_MS if is_local else 0
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     column = paths.index(event_time)
-    groups, first = [], 0
+    groups: list[RowGroup] = []
+    first = 0
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
-        statistics, last = group.column(column).statistics, first + group.num_rows
-        known = per_ms is not None and statistics is not None and statistics.has_min_max
-        least_time = _convert_to_ms(statistics.min_raw, per_ms) if known else None
-        largest_time = _convert_to_ms(statistics.max_raw, per_ms) if known else None
-        if least_time is not None and largest_time is not None:
-            least_time, largest_time = least_time - margin_ms, largest_time + margin_ms
-        groups.append(RowGroup(first, last, least_time, largest_time))
+        last = first + group.num_rows
+        statistics = group.column(column).statistics
+        min_time = None
+        max_time = None
+        if per_ms is not None and statistics is not None and statistics.has_min_max:
+            min_time = _convert_to_ms(statistics.min_raw, per_ms)
+            max_time = _convert_to_ms(statistics.max_raw, per_ms)
+        if min_time is not None and max_time is not None:
+            min_time -= margin_ms
+            max_time += margin_ms
+        groups.append(RowGroup(first, last, min_time, max_time))
         first = last
     return tuple(groups)
 
@@ -212,19 +221,17 @@ def find_first_offsets(
     Rows below `from_cut` are earlier; raises `Rejected` if rows above it were deleted. `final` has
     the ends of sealed segments.
     """
-    begun = {segment: run for segment, run in files.items() if run}
-    firsts = {segment: run[0].start for segment, run in begun.items()}
-    for segment, first in {**final, **firsts}.items():
-        known = from_cut.get(segment, 0)
-        if known < first:
+    runs = {segment: run for segment, run in files.items() if run}
+    first_offsets = {segment: run[0].start for segment, run in runs.items()}
+    for segment, first in {**final, **first_offsets}.items():
+        cut_offset = from_cut.get(segment, 0)
+        if cut_offset < first:
             raise Rejected(
-                f"segment {segment}: offsets {known} to {first} are missing and may have had rows "
-                f"of start_at {format_time(start_at)} or later: leave start_at out to begin with "
-                "the rows that are there"
+                f"segment {segment}: offsets {cut_offset} to {first} are missing and may have had "
+                f"rows of start_at {format_time(start_at)} or later: leave start_at out to begin "
+                "with the rows that are there"
             )
-    return {
-        segment: _find_first_offset(run, event_time, start_at) for segment, run in begun.items()
-    }
+    return {segment: _find_first_offset(run, event_time, start_at) for segment, run in runs.items()}
 
 
 def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
@@ -236,9 +243,11 @@ def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -
     return run[-1].end
 
 
-def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
+def _convert_to_ms(raw: object, per_ms: Fraction) -> int | None:
     """Return `None` for the 12-byte times of older writers."""
-    return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
+    if not isinstance(raw, int):
+        return None
+    return raw // per_ms
 
 
 def _check_order(files: list[LogFile]) -> None:

@@ -51,30 +51,32 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
     """
     event_time = query.event_time
     if events is None:
-        there = LogFiles(parse_root(query.root), query.stream, ignore=query.ignore)
-        read = read_log_schema(there, event_time, query.column_names)
+        files = LogFiles(parse_root(query.root), query.stream, ignore=query.ignore)
+        log_schema = read_log_schema(files, event_time, query.column_names)
     else:
-        read = convert_schema(events, event_time, "the schema")
-    fields = [(field.name, field.dataType) for field in read.fields]
+        log_schema = convert_schema(events, event_time, "the schema")
+    fields = [(field.name, field.dataType) for field in log_schema.fields]
     for name in list_added_columns(query):
-        kind, what = ADDED_COLUMNS[name]
-        if name in read.names:
-            raise Rejected(f"column {name} of the log is taken by {what}")
+        kind, owner = ADDED_COLUMNS[name]
+        if name in log_schema.names:
+            raise Rejected(f"column {name} of the log is taken by {owner}")
         fields.append((name, kind))
     return StructType([StructField(name, kind, nullable=True) for name, kind in fields])
 
 
 def list_added_columns(query: LogQuery) -> tuple[str, ...]:
-    return (MARK_TIME, *(LATE_COLUMN,) * (query.columns.late == "keep"))
+    if query.columns.late == "keep":
+        return (MARK_TIME, LATE_COLUMN)
+    return (MARK_TIME,)
 
 
 def read_log_schema(
-    there: LogFiles, event_time: str | None, columns: Sequence[str] = ()
+    files: LogFiles, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
-    for file in chain.from_iterable(there.refresh(is_checked=False).values()):
+    for file in chain.from_iterable(files.refresh(is_checked=False).values()):
         return read_file_schema(file.path, event_time, columns)
-    there.refresh()
-    raise Rejected(f"no file yet in {there.root / there.stream}: pass the schema, or write first")
+    files.refresh()
+    raise Rejected(f"no file yet in {files.root / files.stream}: pass the schema, or write first")
 
 
 def read_file_schema(
@@ -85,24 +87,26 @@ def read_file_schema(
     missing = set(names) - set(schema.names)
     if missing:
         raise Rejected(f"{path} has no column {', '.join(sorted(missing))}")
-    selected = pa.schema([schema.field(name) for name in names])
-    return convert_schema(from_arrow_schema(selected.remove_metadata()), event_time, str(path))
+    arrow_schema = pa.schema([schema.field(name) for name in names])
+    return convert_schema(from_arrow_schema(arrow_schema.remove_metadata()), event_time, str(path))
 
 
-def convert_schema(events: StructType, event_time: str | None, where: str) -> StructType:
+def convert_schema(events: StructType, event_time: str | None, source_name: str) -> StructType:
     if event_time is not None and event_time not in events.names:
-        has = ", ".join(events.names)
-        raise Rejected(f"{where} has no column {event_time}, the event time; it has {has}")
-    return StructType([_convert_field(field, event_time, where) for field in events.fields])
+        column_names = ", ".join(events.names)
+        raise Rejected(
+            f"{source_name} has no column {event_time}, the event time; it has {column_names}"
+        )
+    return StructType([_convert_field(field, event_time, source_name) for field in events.fields])
 
 
-def _convert_field(field: StructField, event_time: str | None, where: str) -> StructField:
+def _convert_field(field: StructField, event_time: str | None, source_name: str) -> StructField:
     kind = field.dataType
     if field.name == event_time:
         if not isinstance(kind, TIME_TYPES):
             raise Rejected(
-                f"column {field.name} of {where} is {kind.simpleString()}: an event time is a "
-                "timestamp, a number or text"
+                f"column {field.name} of {source_name} is {kind.simpleString()}: an event time is "
+                "a timestamp, a number or text"
             )
         kind = TimestampType()
     return StructField(field.name, kind, nullable=True)
@@ -146,10 +150,10 @@ class RowShape:
         self, work: Sequence[Slice], late_below: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         target = self.to_arrow()
-        plain = pa.schema([target.field(name) for name in self.columns])
-        for each in work:
-            for batch in _read_slice(each, plain, self):
-                columns = dict(zip(plain.names, batch.columns, strict=True))
+        log_schema = pa.schema([target.field(name) for name in self.columns])
+        for part in work:
+            for batch in _read_slice(part, log_schema, self):
+                columns = dict(zip(log_schema.names, batch.columns, strict=True))
                 if MARK_TIME in self.added:
                     columns[MARK_TIME] = pa.nulls(batch.num_rows, INSTANT_TYPE)
                 if LATE_COLUMN in self.added:
@@ -161,9 +165,12 @@ class RowShape:
         """Set the event time, too: a window aggregate filters nulls below the watermark."""
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
-        columns = [
-            build_instant(time_ms) if f.name in times else pa.nulls(1, f.type) for f in target
-        ]
+        columns: list[pa.Array] = []
+        for field in target:
+            if field.name in times:
+                columns.append(build_instant(time_ms))
+            else:
+                columns.append(pa.nulls(1, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
@@ -203,24 +210,28 @@ def _explain_failure(path: LogPath, error: Exception) -> str:
 
 
 def _find_row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
-    groups, begin, base = [], 0, None
+    """Return the row groups of a slice, and where it begins and ends in their rows."""
+    groups: list[int] = []
+    first_begin = 0
+    begin = 0
     for index in range(metadata.num_row_groups):
         end = begin + metadata.row_group(index).num_rows
         if begin < work.last and end > work.first:
+            if not groups:
+                first_begin = begin
             groups.append(index)
-            base = begin if base is None else base
         begin = end
-    base = base or 0
-    return groups, work.first - base, work.last - base
+    return groups, work.first - first_begin, work.last - first_begin
 
 
 def _slice_batches(
     batches: Iterator[pa.RecordBatch], first: int, last: int
 ) -> Iterator[pa.RecordBatch]:
-    passed = 0
+    rows_passed = 0
     for batch in batches:
-        begin, end = max(first - passed, 0), min(last - passed, batch.num_rows)
-        passed += batch.num_rows
+        begin = max(first - rows_passed, 0)
+        end = min(last - rows_passed, batch.num_rows)
+        rows_passed += batch.num_rows
         if begin < end:
             yield batch.slice(begin, end - begin)
 
@@ -235,9 +246,9 @@ def _cast_batch(batch: pa.RecordBatch, target: pa.Schema, times: EventTimeReader
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _cast_column(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if column.type == wanted:
+def _cast_column(column: pa.Array, target_type: pa.DataType) -> pa.Array:
+    if column.type == target_type:
         return column
     # instants finer than Spark's are truncated; any other loss is an error
-    finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
-    return column.cast(wanted, safe=not finer)
+    is_finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
+    return column.cast(target_type, safe=not is_finer)

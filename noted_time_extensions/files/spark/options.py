@@ -39,16 +39,20 @@ class ReadRange:
     end_at: Time | None = None
 
     def __post_init__(self) -> None:
-        first, last = self.times.start_at, self.times.end_at
-        if first is not None and last is not None and first >= last:
-            shown = f"start_at {format_time(first)} is not below end_at {format_time(last)}"
-            raise Rejected(f"no range of time: {shown}")
+        start_at = self.times.start_at
+        end_at = self.times.end_at
+        if start_at is not None and end_at is not None and start_at >= end_at:
+            raise Rejected(
+                f"no range of time: start_at {format_time(start_at)} is not below end_at "
+                f"{format_time(end_at)}"
+            )
 
     @property
     def times(self) -> TimeRange:
         """The range in Unix ms."""
-        bounds = (self.start_at, self.end_at)
-        return TimeRange(*(None if time is None else convert_time(time) for time in bounds))
+        start_at = None if self.start_at is None else convert_time(self.start_at)
+        end_at = None if self.end_at is None else convert_time(self.end_at)
+        return TimeRange(start_at, end_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,14 @@ class LogQuery:
 
     @property
     def lag_ms(self) -> int:
-        return self.ingestion.max_event_time_lag_ms if self.ingestion else 0
+        if self.ingestion is None:
+            return 0
+        return self.ingestion.max_event_time_lag_ms
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """The columns that are read, with the event time; none if all are."""
         names = tuple(self.columns.names)
-        return names and tuple(dict.fromkeys((*names, self.event_time)))
+        if not names:
+            return ()
+        return tuple(dict.fromkeys((*names, self.event_time)))

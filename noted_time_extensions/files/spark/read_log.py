@@ -72,20 +72,29 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     does not advance.
     """
     policy.check_partial("read_noted_log")
-    chosen = choose_options(options, OPTION_FIELDS)
-    is_here = isinstance(spark, SparkSession)
-    place = locate_root(root, is_read_here=is_here), noted.name, noted.url
-    query = LogQuery(*place, event_time, domain, policy, ignore=tuple(ignore), **chosen)
+    option_by_field = choose_options(options, OPTION_FIELDS)
+    is_driver = isinstance(spark, SparkSession)
+    query = LogQuery(
+        root=locate_root(root, is_read_here=is_driver),
+        stream=noted.name,
+        controller_url=noted.url,
+        event_time=event_time,
+        domain=domain,
+        policy=policy,
+        ignore=tuple(ignore),
+        **option_by_field,
+    )
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        if is_here:
+        if is_driver:
             check_known(transport, query.stream, query.domain, query.range.end_at)
     events = _parse_schema(query.columns.schema)
-    schema = build_scan_schema(query, events) if is_here or events is not None else None
+    schema = None
+    if is_driver or events is not None:
+        schema = build_scan_schema(query, events)
     if query.batches.cores is None:
         query = replace(query, batches=replace(query.batches, cores=count_cores(spark)))
-    reader = set_reader_name(
-        spark, spark.readStream, build_source_name("log", [query.stream], domain)
-    )
+    source_name = build_source_name("log", [query.stream], domain)
+    reader = set_reader_name(spark, spark.readStream, source_name)
     reader = create_reader(spark, reader, LogSource, build_options(query, noted.token))
     if schema is not None:
         reader = reader.schema(schema)
@@ -93,7 +102,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
 
 def _parse_schema(schema: StructType | str | None) -> StructType | None:
-    parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if parsed is None or isinstance(parsed, StructType):
-        return parsed
+    parsed_schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if parsed_schema is None or isinstance(parsed_schema, StructType):
+        return parsed_schema
     raise Rejected(f'schema {schema!r} has no columns: use "departure timestamp, origin string"')

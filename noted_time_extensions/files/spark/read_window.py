@@ -58,33 +58,38 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     `UnknownDomain`, `NotAllowed` and `Unreachable`. The read fails with `Rejected` if rows of the
     window were deleted, and with `UnreadableFile`.
     """
-    chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})
-    read: BatchRead = chosen.get("read", BatchRead())
-    columns: Columns = chosen.get("columns", Columns())
-    if read.deleted != "fail" or columns.late != "drop":
+    option_by_field = choose_options(options, {BatchRead: "read", Columns: "columns"})
+    batch_read: BatchRead = option_by_field.get("read", BatchRead())
+    columns: Columns = option_by_field.get("columns", Columns())
+    if batch_read.deleted != "fail" or columns.late != "drop":
         raise Rejected('a window of a file log has no deleted="accept", and no late="keep"')
     place = locate_root(root, is_read_here=isinstance(spark, SparkSession))
-    window = wait_for_window(noted, start, end, domain=domain, read=read, late=late)
+    window = wait_for_window(noted, start, end, domain=domain, read=batch_read, late=late)
     forms = _find_forms(noted, domain, event_time, columns)
+    column_names: tuple[str, ...] = ()
+    if columns.names:
+        column_names = tuple(dict.fromkeys((*columns.names, event_time)))
     query = WindowQuery(
         root=place,
         stream=noted.name,
         start=window.start,
         end=window.end,
         between=CutRange(window.from_cut.offsets, window.to_cut.offsets, event_time),
-        own_segments=read.own_segments,
-        columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
-        cores=read.cores or count_cores(spark),
+        own_segments=batch_read.own_segments,
+        columns=column_names,
+        cores=batch_read.cores or count_cores(spark),
         ignore=tuple(ignore),
         forms=forms,
     )
     reader = create_reader(spark, spark.read, CompleteSource, build_options(query))
-    return (reader if columns.schema is None else reader.schema(columns.schema)).load()
+    if columns.schema is not None:
+        reader = reader.schema(columns.schema)
+    return reader.load()
 
 
 def _find_forms(noted: Noted, domain: str | None, event_time: str, columns: Columns) -> ColumnForms:
     forms = ColumnForms(noted.name, event_time, columns.own_form)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         stream = transport.ask(ask_stream(noted.name))
-    chosen = domain or choose_domain(stream.domains)
-    return replace(forms, stated=forms.take_stated(stream.event_time_forms, chosen))
+    chosen_domain = domain or choose_domain(stream.domains)
+    return replace(forms, stated=forms.take_stated(stream.event_time_forms, chosen_domain))

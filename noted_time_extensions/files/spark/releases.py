@@ -16,4 +16,4 @@ ALTERNATIVE_CALLS = {
 
 def require_release(name: str) -> None:
     """Raise `SparkTooOld` or `SparkTooNew` if a part does not run with this process's PySpark."""
-    require(name, needed=NEEDED_RELEASES.get(name), alternative=ALTERNATIVE_CALLS.get(name))
+    require(name, needed_release=NEEDED_RELEASES.get(name), alternative=ALTERNATIVE_CALLS.get(name))

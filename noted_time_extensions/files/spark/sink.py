@@ -120,44 +120,46 @@ class NotedLogSink(Picklable):
         checkpoint needs a new stream.
         """
         watermark = self._progress.read_watermark(batch_id)
-        rows, named = self._convert_rows(batch), Batch(self._query_id, batch_id)
+        rows = self._convert_rows(batch)
+        batch_name = Batch(self._query_id, batch_id)
         if watermark == LAST_MS:
-            self._end(rows, named)
+            self._end(rows, batch_name)
             return
-        self._log.append_once(rows, named, self._segment)
+        self._log.append_once(rows, batch_name, self._segment)
         if watermark is not None:
             self._log.note_time(watermark - self._delay_ms, domain=self._domain)
         with suppress(Unreachable):  # the client sends the note later
             self._client.flush(NO_WAIT_S)
 
     def __getstate__(self) -> dict[str, Any]:
-        client, example = self._client_or_factory, 'partial(WriterClient, "http://…", "{}", "…")'
+        client = self._client_or_factory
         if isinstance(client, WriterClient):
             raise CannotPickle(
                 "a Connect server cannot use the client of this process: give NotedLogSink a "
-                f"function that returns one, {example.format(self._stream)}"
+                f'function that returns one, partial(WriterClient, "http://…", "{self._stream}", '
+                '"…")'
             )
         if isinstance(client, partial) and client.keywords.get("token") is not None:
             raise CannotPickle(
                 "the token would be part of the query: leave it out, and set NOTED_TIME_TOKEN in "
                 "the environment of the Connect server"
             )
-        return {name: each for name, each in vars(self).items() if not hasattr(type(self), name)}
+        return {name: value for name, value in vars(self).items() if not hasattr(type(self), name)}
 
     def close(self) -> None:
         """Close the client that the sink created, if any; a later batch creates another one."""
-        created = vars(self).pop("_client", None)
+        created_client = vars(self).pop("_client", None)
         vars(self).pop("_log", None)
-        if created is not None and created is not self._client_or_factory:
-            created.close()
+        if created_client is not None and created_client is not self._client_or_factory:
+            created_client.close()
 
     @cached_property
     def _client(self) -> WriterClient:
         if isinstance(self._client_or_factory, WriterClient):
             return self._client_or_factory
-        created = _check_client(self._client_or_factory(), self._stream)
-        _end_at_sigterm(created)
-        return created
+        client = _check_client(self._client_or_factory(), self._stream)
+        _end_at_sigterm(client)
+        return client
 
     @cached_property
     def _query_id(self) -> str:
@@ -184,34 +186,35 @@ class NotedLogSink(Picklable):
         try:
             self._log.append_once(rows, batch, self._segment)
             self._finish()
-        except InvalidNote as refused:
+        except InvalidNote as refusal:
             is_appended = not rows.num_rows or self._open_log(None).holds(batch)
-            if refused.status == "sealed" and is_appended:  # by an earlier run
+            if refusal.status == "sealed" and is_appended:  # by an earlier run
                 return
             raise
         if self._is_sealing and not self._client.seal():
             log.warning("stream %s is not sealed, because it has other writers", self._stream)
 
     def _finish(self) -> None:
-        largest, noted = self._log.max_time(self._domain), self._client.late_below(self._domain)
-        if largest is not None and (noted is None or largest >= noted):
-            self._log.note_time(largest + 1, domain=self._domain)
+        max_time = self._log.max_time(self._domain)
+        noted_time = self._client.late_below(self._domain)
+        if max_time is not None and (noted_time is None or max_time >= noted_time):
+            self._log.note_time(max_time + 1, domain=self._domain)
         try:
             self._client.finish(timeout=JOIN_S)
-        except InvalidNote as refused:
-            self._finish_without_time(refused)
+        except InvalidNote as refusal:
+            self._finish_without_time(refusal)
 
-    def _finish_without_time(self, refused: InvalidNote) -> None:
+    def _finish_without_time(self, refusal: InvalidNote) -> None:
         """Finish without a time if the last windows end in the future."""
-        while refused.status == "too_far_ahead":
-            log.warning(AHEAD_WARNING, self._stream, refused)
+        while refusal.status == "too_far_ahead":
+            log.warning(AHEAD_WARNING, self._stream, refusal)
             try:
                 self._client.flush(JOIN_S)
-            except InvalidNote as another:
-                refused = another
+            except InvalidNote as other_refusal:
+                refusal = other_refusal
             else:
                 return
-        raise refused
+        raise refusal
 
     def _convert_rows(self, batch: DataFrame) -> pa.Table:
         struct, _, field = self._time_of.rpartition(".")

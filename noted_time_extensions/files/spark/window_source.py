@@ -50,8 +50,10 @@ class WindowQuery:
     def open_files(
         self, between: CutRange | None = None, columns: Iterable[str] | None = None
     ) -> LogFiles:
-        named = frozenset((self.between.event_time,) if columns is None else columns)
-        return LogFiles(parse_root(self.root), self.stream, named, between, self.ignore)
+        if columns is None:
+            columns = (self.between.event_time,)
+        root = parse_root(self.root)
+        return LogFiles(root, self.stream, frozenset(columns), between, self.ignore)
 
 
 class CompleteSource(QuerySource):
@@ -64,7 +66,8 @@ class CompleteSource(QuerySource):
         return "noted_complete"
 
     def schema(self) -> StructType:
-        query, event_time = self.query, self.query.between.event_time
+        query = self.query
+        event_time = query.between.event_time
         for file in chain.from_iterable(query.open_files(query.between).refresh().values()):
             return read_file_schema(file.path, event_time, query.columns)
         return read_log_schema(query.open_files(), event_time, query.columns)
@@ -81,24 +84,27 @@ class WindowReader(Picklable, DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        dealt = divide_into_tasks(list(self._find_work()), self._query.cores)
+        tasks = divide_into_tasks(list(self._find_work()), self._query.cores)
         times = TimeRange(self._query.start, self._query.end)
-        return [LogTask(tuple(task), times) for task in dealt or [[]]]  # else Spark reads `None`
+        return [LogTask(tuple(task), times) for task in tasks or [[]]]  # else Spark reads `None`
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._shape.read_task(partition)  # type: ignore[arg-type]
 
     def _find_work(self) -> Iterator[Slice]:
-        query, known = self._query, self._query.between
-        between = known if query.own_segments else replace(known, from_cut={})
-        files = query.open_files(between, self._shape.columns).refresh()
-        for segment, end in known.to_cut.items():
+        query = self._query
+        cut_range = query.between
+        read_range = cut_range
+        if not query.own_segments:
+            read_range = replace(cut_range, from_cut={})
+        files = query.open_files(read_range, self._shape.columns).refresh()
+        for segment, end in cut_range.to_cut.items():
             run = files.get(segment, [])
-            begin = known.from_cut.get(segment, 0)
+            begin = cut_range.from_cut.get(segment, 0)
             if begin < end:
                 check_begins(run, begin)
                 check_there(run, begin, end)
-            first = between.from_cut.get(segment, 0)
+            first = read_range.from_cut.get(segment, 0)
             for file in run:
                 yield from self._find_slices(file, segment, first, end)
 
@@ -106,15 +112,20 @@ class WindowReader(Picklable, DataSourceReader):
         forms = self._query.forms or ColumnForms(self._query.stream, self._shape.event_time)
         if file.time_type is not None:
             forms.check_known(file.time_type, is_ours=file.is_ours)
-        low, high = (max(first - file.start, 0), min(end - file.start, file.end - file.start))
-        for may_have, groups in groupby(file.groups, self._may_have):
-            start, *_, stop = (each for group in groups for each in (group.first, group.last))
-            if may_have and start < high and stop > low:
-                first, last = max(start, low), min(stop, high)
-                part = Slice(str(file.path), first, last, version=file.version)
+        first_row = max(first - file.start, 0)
+        end_row = min(end - file.start, file.end - file.start)
+        for may_have_rows, groups in groupby(file.groups, self._may_have_rows):
+            run = list(groups)
+            run_start = run[0].first
+            run_end = run[-1].last
+            if may_have_rows and run_start < end_row and run_end > first_row:
+                first_read = max(run_start, first_row)
+                last_read = min(run_end, end_row)
+                part = Slice(str(file.path), first_read, last_read, version=file.version)
                 yield from divide_by_form(file, segment, part, forms)
 
-    def _may_have(self, group: RowGroup) -> bool:
+    def _may_have_rows(self, group: RowGroup) -> bool:
+        """Return whether a row group may have rows of the window."""
         if group.least is None or group.most is None:
             return True
         return group.most >= self._query.start and group.least < self._query.end
