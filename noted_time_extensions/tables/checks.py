@@ -66,6 +66,10 @@ def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     Raises as `standing`.
     """
     history = open_history(url)
-    known = {name: each for name, each in history.statuses().items() if each.claim is not None}
-    places = [each.ended_at for name, each in known.items() if name in (tuple(names) or known)]
+    statuses = {
+        name: status for name, status in history.statuses().items() if status.claim is not None
+    }
+    places = [
+        status.ended_at for name, status in statuses.items() if name in (tuple(names) or statuses)
+    ]
     return list(history.commits[max(min(places), 0) :]) if places else []

@@ -166,14 +166,16 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
         if not self.vouched:
             return ""
         if self.vouched["expected"]:
-            of = f"{self.vouched['expected_vouching']:,} of {self.vouched['expected']:,}"
-            return f", by {of} expected writers"
+            vouching_share = (
+                f"{self.vouched['expected_vouching']:,} of {self.vouched['expected']:,}"
+            )
+            return f", by {vouching_share} expected writers"
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
     @property
     def all_counts(self) -> tuple[Mapping[str, int], ...]:
         """The counts of writers of this and the inherited claims, empty if not known."""
-        return (self.vouched, *(each for one in self.inherits for each in one.vouched))
+        return (self.vouched, *(counts for parent in self.inherits for counts in parent.vouched))
 
     def to_json(self) -> str:
         record = to_builtins(self)
@@ -188,12 +190,12 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
         try:
             record: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = record["batch"]
-            own = {"name": name, "query": query, "batch": batch, "id": record["id"]}
-            found = {**record, **own, "unreadable": ""}
-            claim: Claim = convert_from_json(found, cls, str_keys=False)
+            identity = {"name": name, "query": query, "batch": batch, "id": record["id"]}
+            fields = {**record, **identity, "unreadable": ""}
+            claim: Claim = convert_from_json(fields, cls, str_keys=False)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Rejected(NOT_A_RECORD.format(f"{KEY_PREFIX}{name}", text[:200])) from error
-        if any(each and each.keys() != {*VOUCHED_FIELDS} for each in claim.all_counts):
+        if any(counts and counts.keys() != {*VOUCHED_FIELDS} for counts in claim.all_counts):
             raise Rejected(NOT_A_RECORD.format(claim.key, text[:200]))
         return claim
 
@@ -215,14 +217,14 @@ def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:
     >>> join_sources([ClaimSource("stock", None), ClaimSource("orders", "ship")])["domain"] is None
     True
     """
-    known = merge_sources(sources)
-    domains = [each.domain or "" for each in known]
-    times = [each.at_most for each in known if each.at_most is not None]
+    merged_sources = merge_sources(sources)
+    domains = [source.domain or "" for source in merged_sources]
+    times = [source.at_most for source in merged_sources if source.at_most is not None]
     return {
-        "stream": ",".join(each.stream for each in known),
+        "stream": ",".join(source.stream for source in merged_sources),
         "domain": ",".join(domains) if domains and all(domains) else None,
-        "lag_ms": max((each.lag_ms for each in known), default=0),
-        "at_most": tuple(times) if len(times) == len(known) else (),
+        "lag_ms": max((source.lag_ms for source in merged_sources), default=0),
+        "at_most": tuple(times) if len(times) == len(merged_sources) else (),
     }
 
 
@@ -235,16 +237,16 @@ def merge_sources(sources: Iterable[ClaimSource]) -> list[ClaimSource]:
     [ClaimSource(stream='till', domain='ship', lag_ms=0, at_most=None),
      ClaimSource(stream='web', domain='ship', lag_ms=0, at_most=7)]
     """
-    merged: dict[tuple[str, str], ClaimSource] = {}
+    sources_by_place: dict[tuple[str, str], ClaimSource] = {}
     for source in sources:
         place = source.stream, source.domain or ""
-        before = merged.setdefault(place, source)
+        before = sources_by_place.setdefault(place, source)
         at_most = None
         if before.at_most is not None and source.at_most is not None:
             at_most = min(before.at_most, source.at_most)
         lag_ms = max(before.lag_ms, source.lag_ms)
-        merged[place] = source._replace(lag_ms=lag_ms, at_most=at_most)
-    return [merged[place] for place in sorted(merged)]
+        sources_by_place[place] = source._replace(lag_ms=lag_ms, at_most=at_most)
+    return [sources_by_place[place] for place in sorted(sources_by_place)]
 
 
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:

@@ -62,7 +62,7 @@ class RememberedBatch(Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """Whether no other part of the batch follows."""
-        return any(not (each.continues or each.merges) for each in self.records.values())
+        return any(not (record.continues or record.merges) for record in self.records.values())
 
 
 Memory = tuple[RememberedBatch, ...]
@@ -87,35 +87,57 @@ def withdraw_batch(memory: Memory, batch: int, part: str | None = None) -> Memor
     ()
     """
     before = _find_batch(memory, batch)
-    records = {each: record for each, record in before.records.items() if each != part}
+    records = {name: record for name, record in before.records.items() if name != part}
     return _replace_batch(memory, replace(before, records=records))
 
 
 def _find_batch(memory: Memory, batch: int) -> RememberedBatch:
-    known = (each for each in memory if each.batch == batch)
-    return next(known, RememberedBatch(batch, {}))
+    batches = (remembered_batch for remembered_batch in memory if remembered_batch.batch == batch)
+    return next(batches, RememberedBatch(batch, {}))
 
 
-def _replace_batch(memory: Memory, changed: RememberedBatch) -> Memory:
-    batch = changed.batch
+def _replace_batch(memory: Memory, changed_batch: RememberedBatch) -> Memory:
+    batch = changed_batch.batch
     is_unbroken = _find_unwritten(memory, batch) == batch
     first = _find_last_written(memory, batch) + 1 if is_unbroken else None
-    known = [e for e in memory if e.batch != batch and (e.records or e.withdrawn_from != first)]
-    if changed.records or is_unbroken:
-        known.append(replace(changed, withdrawn_from=first))
-    written = sorted(each.batch for each in known if each.records)[-BATCHES_KEPT:]
-    return tuple(each for each in known if each.batch >= min(written, default=0))
+    kept_batches = [
+        remembered_batch
+        for remembered_batch in memory
+        if remembered_batch.batch != batch
+        and (remembered_batch.records or remembered_batch.withdrawn_from != first)
+    ]
+    if changed_batch.records or is_unbroken:
+        kept_batches.append(replace(changed_batch, withdrawn_from=first))
+    written_batches = sorted(
+        remembered_batch.batch for remembered_batch in kept_batches if remembered_batch.records
+    )[-BATCHES_KEPT:]
+    return tuple(
+        remembered_batch
+        for remembered_batch in kept_batches
+        if remembered_batch.batch >= min(written_batches, default=0)
+    )
 
 
 def _find_last_written(memory: Sequence[RememberedBatch], batch: int) -> int:
-    return max((e.batch for e in memory if e.records and e.batch < batch), default=-1)
+    return max(
+        (
+            remembered_batch.batch
+            for remembered_batch in memory
+            if remembered_batch.records and remembered_batch.batch < batch
+        ),
+        default=-1,
+    )
 
 
 def _find_unwritten(memory: Sequence[RememberedBatch], batch: int) -> int:
     """Return the first batch that was neither written nor withdrawn, at most `batch`."""
     last = _find_last_written(memory, batch)
-    rows = [e.batch for e in memory if e.withdrawn_from == last + 1 and e.batch <= batch]
-    return min(max(rows, default=last) + 1, batch)
+    withdrawn_batches = [
+        remembered_batch.batch
+        for remembered_batch in memory
+        if remembered_batch.withdrawn_from == last + 1 and remembered_batch.batch <= batch
+    ]
+    return min(max(withdrawn_batches, default=last) + 1, batch)
 
 
 def find_committed_part(
@@ -126,24 +148,42 @@ def find_committed_part(
     Raises `Rejected` if this `run` has written the part before, or if the checkpoint is older than
     the table.
     """
-    own = [
+    query_records = [
         (commit, record)
         for commit in history.commits
         for name, record in history.records(commit).items()
         if (name, record.query) == (claim.name, claim.query) and not record.accepted
     ]
-    newest = max((record.batch for _, record in own), default=-1)
-    same = [(commit, record) for commit, record in own if record.batch == claim.batch]
-    if newest > claim.batch or any(r.id and r.plan != claim.plan for _, r in same):
-        later = next(commit for commit, record in own if record.batch >= claim.batch)
-        what = f"and batch {newest}" if newest > claim.batch else "with other content"
-        before = f"roll it back to snapshot {later.parent}, or " if not history.is_numbered else ""
-        raise Rejected(IN_TABLE.format(claim.batch, what, before * (later.parent is not None)))
-    committed = next((record for _, record in same if record.part == claim.part), None)
-    runs = {each.runs.get(claim.part) for each in memory if each.batch == claim.batch}
-    if committed is not None and run in runs - {""} and not committed.merges:
+    newest = max((record.batch for _, record in query_records), default=-1)
+    batch_records = [
+        (commit, record) for commit, record in query_records if record.batch == claim.batch
+    ]
+    if newest > claim.batch or any(
+        record.id and record.plan != claim.plan for _, record in batch_records
+    ):
+        later_commit = next(
+            commit for commit, record in query_records if record.batch >= claim.batch
+        )
+        reason = f"and batch {newest}" if newest > claim.batch else "with other content"
+        before = (
+            f"roll it back to snapshot {later_commit.parent}, or "
+            if not history.is_numbered
+            else ""
+        )
+        raise Rejected(
+            IN_TABLE.format(claim.batch, reason, before * (later_commit.parent is not None))
+        )
+    committed_record = next(
+        (record for _, record in batch_records if record.part == claim.part), None
+    )
+    runs = {
+        remembered_batch.runs.get(claim.part)
+        for remembered_batch in memory
+        if remembered_batch.batch == claim.batch
+    }
+    if committed_record is not None and run in runs - {""} and not committed_record.merges:
         raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
-    return committed
+    return committed_record
 
 
 def prepare_commit(
@@ -188,7 +228,11 @@ def prepare_commit(
 
 
 def list_other_names(statuses: Mapping[str, ClaimStatus], name: str) -> dict[str, int | None]:
-    names = {each: found.complete_to for each, found in statuses.items() if each != name}
+    names = {
+        other_name: status.complete_to
+        for other_name, status in statuses.items()
+        if other_name != name
+    }
     if len(names) >= NAMES_KEPT:
         raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
     return names
@@ -196,8 +240,8 @@ def list_other_names(statuses: Mapping[str, ClaimStatus], name: str) -> dict[str
 
 def find_last_record(history: TableHistory) -> str:
     records = (history.records(commit).values() for commit in reversed(history.commits))
-    ids = ([claim.id for claim in each if claim.id] for each in records)
-    return next((each[-1] for each in ids if each), "")
+    ids = ([claim.id for claim in commit_records if claim.id] for commit_records in records)
+    return next((commit_ids[-1] for commit_ids in ids if commit_ids), "")
 
 
 def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
@@ -210,35 +254,50 @@ def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
     if record.complete_to is not None:
         times = {**record.names, record.name: record.complete_to}
         expects = history.expects or (times if len(times) == 1 else ())
-        known = [times.get(name) for name in expects]
-        least_time = min((time for time in known if time is not None), default=None)
-        if least_time is not None and None not in known:
+        expected_times = [times.get(name) for name in expects]
+        least_time = min((time for time in expected_times if time is not None), default=None)
+        if least_time is not None and None not in expected_times:
             properties[VALID_THROUGH] = str(least_time)
     return properties
 
 
 def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
-    records = [history.records(each).get(claim.name) for each in history.commits]
+    records = [history.records(commit).get(claim.name) for commit in history.commits]
     is_known = any(record is not None and record.query == claim.query for record in records)
     return not is_known and _find_last_written(memory, claim.batch) < 0
 
 
 def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
     unwritten = _find_unwritten(memory, claim.batch)
-    if unwritten < claim.batch and not any(each.batch < claim.batch for each in memory):
+    if unwritten < claim.batch and not any(
+        remembered_batch.batch < claim.batch for remembered_batch in memory
+    ):
         return NOT_REMEMBERED.format(claim.batch)
-    known = {record.id for each in history.commits for record in history.records(each).values()}
-    last = [e for e in memory if e.batch == _find_last_written(memory, claim.batch)]
-    now = [each for each in memory if each.batch == claim.batch and claim.complete_to is not None]
-    for each in [*last, *now]:
-        for part, record in each.records.items():
+    known_ids = {
+        record.id for commit in history.commits for record in history.records(commit).values()
+    }
+    last_batches = [
+        remembered_batch
+        for remembered_batch in memory
+        if remembered_batch.batch == _find_last_written(memory, claim.batch)
+    ]
+    current_batches = [
+        remembered_batch
+        for remembered_batch in memory
+        if remembered_batch.batch == claim.batch and claim.complete_to is not None
+    ]
+    for remembered_batch in [*last_batches, *current_batches]:
+        for part, record in remembered_batch.records.items():
             if record.table and history.table and record.table != history.table:
-                return MADE_AGAIN.format(each.batch)
-            if record.id not in known and (each.batch, part) != (claim.batch, claim.part):
-                lost = BATCH_LOST if history.is_whole else PERHAPS_LOST
-                return lost.format(each.batch)
-    if last and not last[0].is_whole:
-        return NOT_WHOLE.format(last[0].batch)
+                return MADE_AGAIN.format(remembered_batch.batch)
+            if record.id not in known_ids and (remembered_batch.batch, part) != (
+                claim.batch,
+                claim.part,
+            ):
+                sentence = BATCH_LOST if history.is_whole else PERHAPS_LOST
+                return sentence.format(remembered_batch.batch)
+    if last_batches and not last_batches[0].is_whole:
+        return NOT_WHOLE.format(last_batches[0].batch)
     return NEVER_WRITTEN.format(unwritten, claim.batch) if unwritten < claim.batch else ""
 
 
@@ -249,20 +308,30 @@ def build_acceptance(
 
     Raises `Rejected` if no claim had ended at `at`, or `at` is not a commit of the table.
     """
-    inspected = history.cut_at(at)
-    if inspected is None:
+    inspected_history = history.cut_at(at)
+    if inspected_history is None:
         raise Rejected(f"version {at} does not lead to the table's present state")
-    statuses = inspected.statuses()
-    wanted = {name: statuses[name] for name in tuple(names) or statuses if name in statuses}
-    holds = {name for name, each in history.statuses().items() if each.complete_to is not None}
-    ended = [
-        each for name, each in wanted.items() if each.complete_to is None and name not in holds
+    statuses = inspected_history.statuses()
+    wanted_statuses = {
+        name: statuses[name] for name in tuple(names) or statuses if name in statuses
+    }
+    valid_names = {
+        name for name, status in history.statuses().items() if status.complete_to is not None
+    }
+    ended_statuses = [
+        status
+        for name, status in wanted_statuses.items()
+        if status.complete_to is None and name not in valid_names
     ]
     waiting = (NO_WATERMARK, START_UNKNOWN)
-    lost = [each.claim for each in ended if each.claim is not None and each.why not in waiting]
-    if not lost:
+    lost_claims = [
+        status.claim
+        for status in ended_statuses
+        if status.claim is not None and status.why not in waiting
+    ]
+    if not lost_claims:
         raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
-    records = [inspected.records(commit) for commit in inspected.commits]
+    records = [inspected_history.records(commit) for commit in inspected_history.commits]
     return [
         Claim(
             claim.name,
@@ -277,7 +346,7 @@ def build_acceptance(
             lag_ms=claim.lag_ms,
             table=history.table,
             after=at,
-            after_id=find_last_record(inspected),
+            after_id=find_last_record(inspected_history),
             seen=at,
             names=dict.fromkeys(statuses.keys() - {claim.name}),
             from_time=claim.from_time,
@@ -289,11 +358,15 @@ def build_acceptance(
             inherits=claim.inherits,
             at_most=claim.at_most,
         )
-        for claim in lost
+        for claim in lost_claims
     ]
 
 
 def _find_last_time(records: Sequence[Mapping[str, Claim]], claim: Claim) -> int | None:
-    own = (each[claim.name] for each in reversed(records) if claim.name in each)
-    times = (each.complete_to for each in own if each.query == claim.query)
+    name_records = (
+        commit_records[claim.name]
+        for commit_records in reversed(records)
+        if claim.name in commit_records
+    )
+    times = (record.complete_to for record in name_records if record.query == claim.query)
     return next((time for time in times if time is not None), None)

@@ -70,16 +70,25 @@ class DeltaLog:
         for info in files.get_file_info(fs.FileSelector(LOG_DIRECTORY)):
             if commit := _COMMIT_FILE.fullmatch(info.base_name):
                 infos[int(commit[1])] = info
-        kept = {v: known for v, known in self._known.items() if v in infos}
-        self._known = {v: k for v, k in kept.items() if k[0] == (infos[v].size, infos[v].mtime_ns)}
+        kept_commits = {
+            version: commit for version, commit in self._known.items() if version in infos
+        }
+        self._known = {
+            version: commit
+            for version, commit in kept_commits.items()
+            if commit[0] == (infos[version].size, infos[version].mtime_ns)
+        }
 
         def read_rows(versions: Sequence[int]) -> Iterator[tuple[int, Mapping[str, Any]]]:
             for version in versions:
                 with files.open_input_stream(infos[version].path) as stream:
                     yield version, {**_parse_commit(stream.read()), "version": version}
 
-        new = sorted(infos.keys() - self._known.keys())
-        parts = [new[start::FILES_AT_ONCE] for start in range(min(FILES_AT_ONCE, len(new)))]
+        new_versions = sorted(infos.keys() - self._known.keys())
+        parts = [
+            new_versions[start::FILES_AT_ONCE]
+            for start in range(min(FILES_AT_ONCE, len(new_versions)))
+        ]
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
             for rows in pool.map(lambda part: [*read_rows(part)], parts):
                 for version, row in rows:

@@ -76,12 +76,12 @@ def history_of(
 def _build_delta_history(
     rows: Sequence[Row], properties: Mapping[str, str], at: int | str | None, table: str
 ) -> TableHistory:
-    commits = sorted((parse_delta_commit(row) for row in rows), key=lambda each: each.id)
+    commits = sorted((parse_delta_commit(row) for row in rows), key=lambda commit: commit.id)
     if at is not None and commits:
         newest = commits[-1].id
         if not str(at).isdecimal() or int(at) > newest:
             raise Rejected(f"there is no version {at!r} of the table: the newest is {newest}")
-        commits = [each for each in commits if each.id <= int(at)]
+        commits = [commit for commit in commits if commit.id <= int(at)]
     return TableHistory(commits, properties, table, is_numbered=True)
 
 
@@ -94,10 +94,12 @@ def parse_delta_commit(row: Row) -> Commit:
     parameters = row.get("operationParameters")
     parameters = parameters if isinstance(parameters, Mapping) else {}
     change: Change = "none" if operation in SAME_ROWS_OPERATIONS else "other"
-    renamed: tuple[str, ...] = ()
+    renamed_columns: tuple[str, ...] = ()
     if operation == RENAME_OPERATION:
         change = "none"
-        renamed = tuple(str(parameters.get(key, "")) for key in ("oldColumnPath", "newColumnPath"))
+        renamed_columns = tuple(
+            str(parameters.get(key, "")) for key in ("oldColumnPath", "newColumnPath")
+        )
     mode = parameters.get(APPEND_PARAMETERS.get(operation, ""), "")
     if mode == "Append" or (change == "other" and version == 0):
         change = "append"
@@ -106,7 +108,7 @@ def parse_delta_commit(row: Row) -> Commit:
     claims = parse_claims(_parse_metadata(row.get(USER_METADATA)))
     parent, since = version - 1 if version else None, row.get("timestamp")
     since = since if isinstance(since, int) else 0  # engines list it as a local time
-    return Commit(version, parent, change, operation, claims, renamed, since)
+    return Commit(version, parent, change, operation, claims, renamed_columns, since)
 
 
 def parse_iceberg_commit(row: Row) -> Commit:
@@ -141,8 +143,8 @@ def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
 
 
 def _list_ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
-    seen: set[int] = set()
-    while head is not None and head not in seen and head in commits:
-        seen.add(head)
+    visited_ids: set[int] = set()
+    while head is not None and head not in visited_ids and head in commits:
+        visited_ids.add(head)
         yield commits[head]
         head = commits[head].parent

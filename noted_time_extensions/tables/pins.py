@@ -70,12 +70,12 @@ class Pin(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Pin:
-        found = _PIN.fullmatch(text)
-        if found is None:
+        match = _PIN.fullmatch(text)
+        if match is None:
             raise Unreadable(
                 f"{text!r} does not name the version that the job read: write {PIN_FORM}"
             )
-        return cls(found[1], int(found[2]), found[3] or "")
+        return cls(match[1], int(match[2]), match[3] or "")
 
     @classmethod
     def of(cls, table: str, history: TableHistory) -> Pin:
@@ -96,12 +96,12 @@ def _compute_fingerprint(history: TableHistory) -> str:
 
 def judge_source(pin: Pin, history: TableHistory) -> TableClaim:
     """Return the claim that a job may inherit from a source, or raise `Rejected`."""
-    pinned = history.cut_at(pin.version)
-    if pinned is None:
+    pinned_history = history.cut_at(pin.version)
+    if pinned_history is None:
         raise Rejected(PIN_AGAIN.format(NO_VERSION.format(pin.version, pin.table)))
-    if pin.fingerprint not in {"", _compute_fingerprint(pinned)}:
+    if pin.fingerprint not in {"", _compute_fingerprint(pinned_history)}:
         raise Rejected(PIN_AGAIN.format(OTHER_COMMIT.format(pin.version, pin.table)))
-    claim = pinned.claim()
+    claim = pinned_history.claim()
     if isinstance(claim, NoClaim):
         raise Rejected(NO_CLAIM.format(pin.table, pin.version, claim.why))
     if why := _find_change(history, pin.version, claim.claims.keys()):
@@ -118,8 +118,8 @@ def _find_change(history: TableHistory, version: int, merging: Collection[str] =
     for before, commit in pairwise(history.commits[ids.index(version) :]):
         if commit.parent != before.id:
             return HISTORY_GAP.format(commit.id)
-        merged = {name for name, claim in history.records(commit).items() if claim.merges}
-        if commit.change == "other" and not (merging and merged.issuperset(merging)):
+        merged_names = {name for name, claim in history.records(commit).items() if claim.merges}
+        if commit.change == "other" and not (merging and merged_names.issuperset(merging)):
             return commit.description
     return ""
 
@@ -140,8 +140,8 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     if before.claim is not None and before.claim.query != INHERITED_QUERY:
         raise Rejected(OF_A_QUERY.format(name, table))
     at = find_written_version(history) if at is None else at
-    written = None if at is None else history.cut_at(at)
-    if at is None or written is None:
+    written_history = None if at is None else history.cut_at(at)
+    if at is None or written_history is None:
         raise Rejected(f"version {at} does not lead to the present state of {table}")
     if why := _find_change(history, at):
         raise Rejected(WRITTEN_SINCE.format(table, at, why))
@@ -158,10 +158,10 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
         batch,
         table=history.table,
         after=at,
-        after_id=find_last_record(written),
+        after_id=find_last_record(written_history),
         names=list_other_names(statuses, name),
         seen=history.version,
-        inherits=tuple(_describe(pin, sources[pin].table, each) for pin, each in claims.items()),
+        inherits=tuple(_describe(pin, sources[pin].table, claim) for pin, claim in claims.items()),
         **_combine_writers([*claims.values()], delay_ms),
     )
 
@@ -169,45 +169,65 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
 def find_written_version(history: TableHistory) -> int | None:
     """Return the last commit that is not the record of a job, which has no rows."""
     newest_first = reversed(history.commits)
-    written = (c for c in newest_first if not any(each.inherits for each in c.claims.values()))
-    return next((commit.id for commit in written), None)
+    written_commits = (
+        commit
+        for commit in newest_first
+        if not any(record.inherits for record in commit.claims.values())
+    )
+    return next((commit.id for commit in written_commits), None)
 
 
 def _compute_batch(content: Sequence[object]) -> int:
     return int(sha256(json.dumps(content).encode()).hexdigest()[:15], 16)
 
 
-def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
-    names = tuple(sorted(found.claims))
+def _describe(pin: Pin, table_id: str, table_claim: TableClaim) -> Parent:
+    names = tuple(sorted(table_claim.claims))
     return Parent(
         pin.table,
         table_id,
         pin.version,
         names,
-        found.complete_to,
-        tuple(found.claims[name].id for name in names),
-        tuple(found.claims[name].vouched for name in names),
+        table_claim.complete_to,
+        tuple(table_claim.claims[name].id for name in names),
+        tuple(table_claim.claims[name].vouched for name in names),
     )
 
 
-def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
-    claims = [claim for each in found for claim in each.claims.values()]
-    since = [each.from_time for each in found if each.from_time is not None]
+def _combine_writers(table_claims: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
+    claims = [claim for table_claim in table_claims for claim in table_claim.claims.values()]
+    from_times = [
+        table_claim.from_time for table_claim in table_claims if table_claim.from_time is not None
+    ]
     has_streams = all(claim.stream for claim in claims)
-    sources = [source for each in found for source in each.list_sources()] if has_streams else []
-    has_asked = all(each.missing_writers is not None for each in found)
-    missing = tuple(sorted({name for each in found for name in each.missing_writers or ()}))
-    firsts = [each.first_lower for each in found if each.first_lower is not None]
-    are_firsts_known = len(firsts) == len(found)
-    ahead = [each.max_time_ahead_ms for each in claims if each.max_time_ahead_ms is not None]
+    sources = (
+        [source for table_claim in table_claims for source in table_claim.list_sources()]
+        if has_streams
+        else []
+    )
+    has_asked = all(table_claim.missing_writers is not None for table_claim in table_claims)
+    missing_writers = tuple(
+        sorted({name for table_claim in table_claims for name in table_claim.missing_writers or ()})
+    )
+    first_lowers = [
+        table_claim.first_lower
+        for table_claim in table_claims
+        if table_claim.first_lower is not None
+    ]
+    are_firsts_known = len(first_lowers) == len(table_claims)
+    times_ahead_ms = [
+        claim.max_time_ahead_ms for claim in claims if claim.max_time_ahead_ms is not None
+    ]
     return {
         **join_sources(sources),
-        "missing_writers": missing if has_asked else None,
+        "missing_writers": missing_writers if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
-        "from_time": shift_bound(max(since), delay_ms) if len(since) == len(found) else None,
-        "first_lower": shift_bound(max(firsts), delay_ms) if are_firsts_known else None,
+        "from_time": shift_bound(max(from_times), delay_ms)
+        if len(from_times) == len(table_claims)
+        else None,
+        "first_lower": shift_bound(max(first_lowers), delay_ms) if are_firsts_known else None,
         "is_from_time_stated": any(claim.is_from_time_stated for claim in claims),
-        "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
+        "max_time_ahead_ms": max(times_ahead_ms) if len(times_ahead_ms) == len(claims) else None,
         "keeps_late_rows": find_whether_all_keep(claims),
     }
 
@@ -224,17 +244,20 @@ def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
     >>> _combine_vouched([of("orders,stock", 3, 2, 2), of("stock", 1, 1, 1)])
     {}
     """
-    least: dict[tuple[str, str | None], Mapping[str, int]] = {}
+    least_counts: dict[tuple[str, str | None], Mapping[str, int]] = {}
     for claim in claims:
         if not claim.vouched:
             return {}
         key = claim.stream, claim.domain
-        known = least.setdefault(key, claim.vouched)
-        if claim.vouched["expected_vouching"] < known["expected_vouching"]:
-            least[key] = claim.vouched
-    names = ",".join(stream for stream, _ in least).split(",")
+        stream_counts = least_counts.setdefault(key, claim.vouched)
+        if claim.vouched["expected_vouching"] < stream_counts["expected_vouching"]:
+            least_counts[key] = claim.vouched
+    names = ",".join(stream for stream, _ in least_counts).split(",")
     if len(names) > len(set(names)):
         return {}
-    counts = {field: sum(each[field] for each in least.values()) for field in VOUCHED_FIELDS}
-    is_open = any(each["expected"] == 0 for each in least.values())
+    counts = {
+        field: sum(stream_counts[field] for stream_counts in least_counts.values())
+        for field in VOUCHED_FIELDS
+    }
+    is_open = any(stream_counts["expected"] == 0 for stream_counts in least_counts.values())
     return {**counts, "expected": 0, "expected_vouching": 0} if is_open else counts

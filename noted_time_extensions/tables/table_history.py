@@ -67,7 +67,7 @@ class Commit(Struct, frozen=True):
         return f"{self.operation or 'a change'} in version {self.id}"
 
     def renames(self, column: str) -> bool:
-        return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
+        return any(f"{column}.".startswith(f"{renamed_column}.") for renamed_column in self.renamed)
 
 
 class ClaimStatus(Struct, frozen=True):
@@ -105,19 +105,21 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     @property
     def from_time(self) -> int | None:
         """The time (Unix ms) before which rows may have been deleted, or `None` if unknown."""
-        times = [each.from_time for each in self.claims.values() if each.from_time is not None]
+        times = [claim.from_time for claim in self.claims.values() if claim.from_time is not None]
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
 
     @property
     def first_lower(self) -> int | None:
         """The least time (Unix ms) that a writer vouches for, if it is known of all streams."""
-        are_known = all(each.first_lower is not None for each in self.claims.values())
+        are_known = all(claim.first_lower is not None for claim in self.claims.values())
         return self.known_first_lower if are_known else None
 
     @property
     def known_first_lower(self) -> int | None:
         """The time (Unix ms) below which no writer vouches, as far as it is known."""
-        times = [each.first_lower for each in self.claims.values() if each.first_lower is not None]
+        times = [
+            claim.first_lower for claim in self.claims.values() if claim.first_lower is not None
+        ]
         return max(times, default=None)
 
     @property
@@ -144,26 +146,26 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
 
     def list_missing(self) -> list[str]:
         return sorted(
-            {name for each in self.claims.values() for name in each.missing_writers or ()}
+            {name for claim in self.claims.values() for name in claim.missing_writers or ()}
         )
 
     @property
     def vouched_by(self) -> str:
         """The number of writers that vouched, as the end of a sentence."""
-        return "".join(dict.fromkeys(each.vouched_by for each in self.claims.values()))
+        return "".join(dict.fromkeys(claim.vouched_by for claim in self.claims.values()))
 
     @property
     def gone(self) -> str:
         """A sentence about rows that may be missing because of `from_time`, or `""`."""
         if self.from_time is None:
             return f"{START_UNKNOWN} ({FROM_TIME_OPTIONS})"
-        if any(each.is_from_time_stated for each in self.claims.values()):
+        if any(claim.is_from_time_stated for claim in self.claims.values()):
             return SINCE_STATED.format(format_time(self.from_time))
         return (
             "" if self.from_time == MIN_INT64 else ROWS_DELETED.format(format_time(self.from_time))
         )
 
-    def describe_lack(self, asked: str = "", *, names_gone: bool = True) -> str:
+    def describe_lack(self, asked_streams: str = "", *, names_gone: bool = True) -> str:
         """Return the missing writers and rows, as the end of a sentence after a stream's answer.
 
         With `names_gone`, it ends with the rows that may be missing because of `from_time`.
@@ -171,18 +173,20 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
         >>> TableClaim(5, 1, {}, missing_writers=("pos", "web")).describe_lack()
         ', without pos, web'
         """
-        lack = asked or "; missing writers were not asked for"
+        lack = asked_streams or "; missing writers were not asked for"
         if self.missing_writers is not None:
             without = f", without {', '.join(self.missing_writers)}" if self.missing_writers else ""
-            lack = self.vouched_by + without + asked
-        has_unknown = any(each.stream and each.first_lower is None for each in self.claims.values())
-        if has_unknown and not asked:
+            lack = self.vouched_by + without + asked_streams
+        has_unknown = any(
+            claim.stream and claim.first_lower is None for claim in self.claims.values()
+        )
+        if has_unknown and not asked_streams:
             lack += f"; {FIRST_NOT_KNOWN}"
         return f"{lack}; {self.gone}" if self.gone and names_gone else lack
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms)."""
-        return next((at for at, complete_to in self.steps if complete_to >= time), None)
+        return next((version for version, complete_to in self.steps if complete_to >= time), None)
 
 
 class NoClaim(Struct, frozen=True, repr_omit_defaults=True):
@@ -251,18 +255,22 @@ class TableHistory(Struct, frozen=True):
     ) -> TableClaim | NoClaim:
         """Return the claim for `names`, by default for all expected names."""
         statuses = self.statuses() if statuses is None else statuses
-        wanted = tuple(names or self.expects or statuses)
-        if not wanted:
+        wanted_names = tuple(names or self.expects or statuses)
+        if not wanted_names:
             return NoClaim(NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
-        if names is None and not self.expects and len(wanted) > 1:
-            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))), "ambiguous")
+        if names is None and not self.expects and len(wanted_names) > 1:
+            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted_names))), "ambiguous")
         unknown = ClaimStatus(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
-        named = {name: statuses.get(name, unknown) for name in wanted}
-        ended = [f"{name}: {each.why}" for name, each in named.items() if each.complete_to is None]
-        if not ended:
-            return _combine_claims(named, self.commits)
-        is_over = any(each.is_ended for each in named.values())
-        return NoClaim("; ".join(ended), "claim_ended" if is_over else "not_claimed")
+        named_statuses = {name: statuses.get(name, unknown) for name in wanted_names}
+        ended_claims = [
+            f"{name}: {status.why}"
+            for name, status in named_statuses.items()
+            if status.complete_to is None
+        ]
+        if not ended_claims:
+            return _combine_claims(named_statuses, self.commits)
+        is_over = any(status.is_ended for status in named_statuses.values())
+        return NoClaim("; ".join(ended_claims), "claim_ended" if is_over else "not_claimed")
 
 
 def find_whether_all_keep(claims: Iterable[Claim]) -> bool | None:
@@ -273,31 +281,39 @@ def find_whether_all_keep(claims: Iterable[Claim]) -> bool | None:
     >>> [find_whether_all_keep(each) for each in ([keeps], [keeps, unknown], [unknown, loses])]
     [True, None, False]
     """
-    known = {each.keeps_late_rows for each in claims}
-    if False in known:
+    answers = {claim.keeps_late_rows for claim in claims}
+    if False in answers:
         return False
-    return None if None in known else True
+    return None if None in answers else True
 
 
 def _combine_claims(statuses: Mapping[str, ClaimStatus], commits: Sequence[Commit]) -> TableClaim:
-    known = {name: each.claim for name, each in statuses.items() if each.claim is not None}
-    missing = [claim.missing_writers for claim in known.values()]
-    checked = [each for each in missing if each is not None]
+    claims = {name: status.claim for name, status in statuses.items() if status.claim is not None}
+    missing_writers = [claim.missing_writers for claim in claims.values()]
+    checked_writers = [writers for writers in missing_writers if writers is not None]
     return TableClaim(
-        min(each.complete_to for each in statuses.values() if each.complete_to is not None),
+        min(status.complete_to for status in statuses.values() if status.complete_to is not None),
         commits[-1].id,
-        known,
-        tuple(sorted({name for each in checked for name in each})) if checked == missing else None,
-        any(each.is_foreign for each in statuses.values()),
-        tuple(_least_steps([each.steps for each in statuses.values()], commits)),
-        {name: each.complete_to for name, each in statuses.items() if each.complete_to is not None},
+        claims,
+        tuple(sorted({name for writers in checked_writers for name in writers}))
+        if checked_writers == missing_writers
+        else None,
+        any(status.is_foreign for status in statuses.values()),
+        tuple(_least_steps([status.steps for status in statuses.values()], commits)),
+        {
+            name: status.complete_to
+            for name, status in statuses.items()
+            if status.complete_to is not None
+        },
     )
 
 
 def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[tuple[int, int]]:
     now: dict[int, int] = {}
     least_time: int | None = None
-    for place, name, time in sorted((at, n, t) for n, steps in enumerate(names) for at, t in steps):
+    for place, name, time in sorted(
+        (place, number, time) for number, steps in enumerate(names) for place, time in steps
+    ):
         now[name] = time
         if len(now) == len(names) and (least_time is None or min(now.values()) > least_time):
             least_time = min(now.values())
@@ -322,14 +338,16 @@ class _Fold:
     @property
     def statuses(self) -> dict[str, ClaimStatus]:
         steps = self._steps
-        return {n: replace(each, steps=tuple(steps[n])) for n, each in self._found.items()}
+        return {
+            name: replace(status, steps=tuple(steps[name])) for name, status in self._found.items()
+        }
 
     def _add(self, place: int, commit: Commit) -> None:
         records = self._history.records(commit)
         if place > 0 and commit.parent != self._history.commits[place - 1].id:
             self._changed_at = place
-            for name, each in self._found.items():
-                self._found[name] = _end_claim(each, HISTORY_GAP.format(commit.id), place)
+            for name, valid_status in self._found.items():
+                self._found[name] = _end_claim(valid_status, HISTORY_GAP.format(commit.id), place)
         for name, status in self._found.items():
             if name not in records:
                 self._found[name] = self._carry_over(status, commit, place)
@@ -353,14 +371,14 @@ class _Fold:
         self._places[commit.id] = place
 
     def _note_steps(self, place: int) -> None:
-        for name, each in self._found.items():
+        for name, status in self._found.items():
             steps = self._steps.setdefault(name, [])
-            if each.complete_to is None:
+            if status.complete_to is None:
                 steps.clear()
-            elif not steps or steps[-1][1] != each.complete_to:
-                if steps and each.complete_to < steps[-1][1]:
+            elif not steps or steps[-1][1] != status.complete_to:
+                if steps and status.complete_to < steps[-1][1]:
                     steps.clear()
-                steps.append((place, each.complete_to))
+                steps.append((place, status.complete_to))
 
     def _apply_record(
         self, before: ClaimStatus, claim: Claim, commit: Commit, place: int
@@ -371,20 +389,24 @@ class _Fold:
             status = self._carry_over(before, commit, place)
             ends = bool(claim.unreadable) and status.complete_to is not None
             return replace(status, complete_to=None, why=claim.unreadable) if ends else status
-        known = replace(before, claim=claim, at=commit.id)
+        status_after = replace(before, claim=claim, at=commit.id)
         if commit.change == "other" and not claim.merges:
-            return _end_claim(known, f"ended by {commit.description}", place)
+            return _end_claim(status_after, f"ended by {commit.description}", place)
         doubt = self._find_doubt(before, claim)
         if (takes_over or claim.inherits) and not doubt:
-            known = replace(known, is_ended=False, complete_to=None, why="")
+            status_after = replace(status_after, is_ended=False, complete_to=None, why="")
         if claim.inherits:  # the rows before are the job's own
             place_after = self._places.get(claim.after or 0, -1)
-            known = replace(known, is_foreign=self._foreign_at > place_after)
+            status_after = replace(status_after, is_foreign=self._foreign_at > place_after)
         why = claim.ended or ("" if doubt == HISTORY_EXPIRED else doubt)
-        if why or known.is_ended:
-            return _end_claim(known, why or known.why, place)
+        if why or status_after.is_ended:
+            return _end_claim(status_after, why or status_after.why, place)
         doubt = doubt or _find_fault(claim, commit.current_since)
-        return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
+        return (
+            replace(status_after, complete_to=None, why=doubt)
+            if doubt
+            else _raise_claim(status_after, claim)
+        )
 
     def _carry_over(self, status: ClaimStatus, commit: Commit, place: int) -> ClaimStatus:
         is_renamed = status.claim is not None and commit.renames(status.claim.time_of)
@@ -426,7 +448,7 @@ class _Fold:
 
     def _has_record(self, after: int, claim: Claim) -> bool:
         commit = self._history.commits[self._places[after]]
-        return any(each.id == claim.after_id for each in self._history.records(commit).values())
+        return any(record.id == claim.after_id for record in self._history.records(commit).values())
 
 
 def _raise_claim(status: ClaimStatus, claim: Claim) -> ClaimStatus:
@@ -446,15 +468,20 @@ def _end_claim(status: ClaimStatus, why: str, place: int) -> ClaimStatus:
 
 def _find_fault(claim: Claim, committed_at: int) -> str:
     """Return why a claim cannot be right. `committed_at` is in Unix ms, or 0 if unknown."""
-    for by in claim.all_counts:
-        if by and (min(by.values()) < 0 or by["expected_vouching"] > by["expected"]):
-            return WRONG_COUNTS.format(**by)
-    if {MIN_INT64, MAX_INT64} & {claim.complete_to, *(one.complete_to for one in claim.inherits)}:
+    for counts in claim.all_counts:
+        if counts and (
+            min(counts.values()) < 0 or counts["expected_vouching"] > counts["expected"]
+        ):
+            return WRONG_COUNTS.format(**counts)
+    if {MIN_INT64, MAX_INT64} & {
+        claim.complete_to,
+        *(parent.complete_to for parent in claim.inherits),
+    }:
         return NOT_A_TIME
     complete_to, ahead_ms = claim.complete_to, claim.max_time_ahead_ms
     if complete_to is None or ahead_ms is None or not committed_at:
         return ""
     if complete_to <= committed_at + ahead_ms:
         return ""
-    gap, most = format_gap(committed_at, complete_to), format_duration(ahead_ms)
-    return TOO_FAR_AHEAD.format(format_time(complete_to), gap, most)
+    gap, allowed_time = format_gap(committed_at, complete_to), format_duration(ahead_ms)
+    return TOO_FAR_AHEAD.format(format_time(complete_to), gap, allowed_time)

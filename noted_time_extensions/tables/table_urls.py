@@ -45,11 +45,11 @@ class LoadedTable:
 
             fields: Any = self._read_schema()
             for part in name.split("."):
-                types = {each.name: each.type for each in fields}
+                types = {column.name: column.type for column in fields}
                 if part not in types:
-                    known = ", ".join(types)
+                    column_names = ", ".join(types)
                     raise Rejected(
-                        f"time_of={name!r} is not a column of {self.url}: use one of {known}"
+                        f"time_of={name!r} is not a column of {self.url}: use one of {column_names}"
                     )
                 is_struct = arrow_types.is_struct(types[part])
                 fields = types[part] if is_struct else ()
@@ -129,32 +129,36 @@ def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
 
 def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
     refs = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
-    named = table.metadata.refs.get(at)
+    ref = table.metadata.refs.get(at)
     current = table.metadata.current_snapshot_id
     rows = [
         {
-            "snapshot_id": each.snapshot_id,
-            "parent_id": each.parent_snapshot_id,
-            "operation": each.summary.operation.value if each.summary else "unknown",
-            "summary": each.summary.additional_properties if each.summary else {},
-            "ref": MAIN_BRANCH if each.snapshot_id == current else refs.get(each.snapshot_id),
+            "snapshot_id": snapshot.snapshot_id,
+            "parent_id": snapshot.parent_snapshot_id,
+            "operation": snapshot.summary.operation.value if snapshot.summary else "unknown",
+            "summary": snapshot.summary.additional_properties if snapshot.summary else {},
+            "ref": MAIN_BRANCH
+            if snapshot.snapshot_id == current
+            else refs.get(snapshot.snapshot_id),
         }
-        for each in table.snapshots()
+        for snapshot in table.snapshots()
     ]
     history = history_of(
         rows,
         table.properties,
-        at=at if named is None else named.snapshot_id,
+        at=at if ref is None else ref.snapshot_id,
         table=str(table.metadata.table_uuid),
     )
-    schemas = {each.snapshot_id: each.schema_id for each in table.snapshots()}
-    since = {each.snapshot_id: each.timestamp_ms for each in table.metadata.snapshot_log}
+    schemas = {snapshot.snapshot_id: snapshot.schema_id for snapshot in table.snapshots()}
+    times_made_current = {
+        log_entry.snapshot_id: log_entry.timestamp_ms for log_entry in table.metadata.snapshot_log
+    }
     commits = [
         replace(
-            _drop_stale_claims(each, table, schemas.get(each.id)),
-            current_since=since.get(each.id, 0),
+            _drop_stale_claims(commit, table, schemas.get(commit.id)),
+            current_since=times_made_current.get(commit.id, 0),
         )
-        for each in history.commits
+        for commit in history.commits
     ]
     return replace(history, commits=commits)
 

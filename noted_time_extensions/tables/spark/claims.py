@@ -130,44 +130,48 @@ class TableClaims:
 
         Raises `Rejected` if the query has sources without marks, or does not use the checkpoint.
         """
-        planned = self._progress.read_batch(batch_id)
+        planned_batch = self._progress.read_batch(batch_id)
         running = find_running_query()
-        if running.id not in {"", planned.query_id}:
+        if running.id not in {"", planned_batch.query_id}:
             raise Rejected(
                 f"checkpoint_location={self.checkpoint_location!r} belongs to query "
-                f"{planned.query_id}, but this is query {running.id}: give TableClaims the "
+                f"{planned_batch.query_id}, but this is query {running.id}: give TableClaims the "
                 "checkpointLocation of this query"
             )
-        if planned.watermark_policy != "min":
+        if planned_batch.watermark_policy != "min":
             raise Rejected(
                 "spark.sql.streaming.multipleWatermarkPolicy=max: rows of slower sources may be "
                 "below the watermark, so nothing can be claimed. Set it to min"
             )
-        uncovered = sum(not each for each in check_covered(planned.offsets))
-        if uncovered > self.static_sources:
-            raise Rejected(NOT_COVERED.format(uncovered, uncovered))
-        where = {"query": planned.query_id, "batch": planned.batch_id, **describe_read(planned)}
+        uncovered_count = sum(not is_covered for is_covered in check_covered(planned_batch.offsets))
+        if uncovered_count > self.static_sources:
+            raise Rejected(NOT_COVERED.format(uncovered_count, uncovered_count))
+        batch_fields = {
+            "query": planned_batch.query_id,
+            "batch": planned_batch.batch_id,
+            **describe_read(planned_batch),
+        }
         has_state = self._progress.has_state()
-        complete_to = self._find_complete_to(planned, has_state=has_state)
-        plan = format_plan(planned)
-        whole = find_whole_from(planned.offsets, self._progress.begins_at_zero)
-        complete_to = None if whole.is_pending else complete_to
-        bound = None if whole.time is None else shift_bound(whole.time, self.delay_ms)
-        from_time = self._find_from_time(whole, bound, has_state=has_state)
-        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **from_time, **where)
+        complete_to = self._find_complete_to(planned_batch, has_state=has_state)
+        plan = format_plan(planned_batch)
+        whole_from = find_whole_from(planned_batch.offsets, self._progress.begins_at_zero)
+        complete_to = None if whole_from.is_pending else complete_to
+        bound = None if whole_from.time is None else shift_bound(whole_from.time, self.delay_ms)
+        from_time = self._find_from_time(whole_from, bound, has_state=has_state)
+        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **from_time, **batch_fields)
         keeps_late_rows = self._find_whether_it_keeps_late_rows(batch_id, has_state=has_state)
         claim = replace(claim, keeps_late_rows=keeps_late_rows)
         return BatchClaim(self, self._add_writers(claim), running.run, bound)
 
     def _find_from_time(
-        self, whole: WholeFrom, bound: int | None, *, has_state: bool
+        self, whole_from: WholeFrom, bound: int | None, *, has_state: bool
     ) -> dict[str, Any]:
         """Return from when on the rows are there: a window around `bound` lacks some.
 
         A query with state may have windows of any size. The name of their column does not show it.
         """
         if bound is None:
-            if self.from_time is None or not whole.unknown:
+            if self.from_time is None or not whole_from.unknown:
                 return {}
             return {"from_time": unix_ms_of(self.from_time, up=True), "is_from_time_stated": True}
         if bound == MIN_INT64:
@@ -186,13 +190,13 @@ class TableClaims:
             return False
         return True if batch_id else None
 
-    def _find_complete_to(self, planned: PlannedBatch, *, has_state: bool) -> int | None:
+    def _find_complete_to(self, planned_batch: PlannedBatch, *, has_state: bool) -> int | None:
         """Return the claimed time of a batch: its watermark, or without state the lower."""
-        watermark = planned.watermark_ms
+        watermark = planned_batch.watermark_ms
         if watermark is None:
             return None
         if not has_state:
-            before = self._progress.read_batch(planned.batch_id - 1)
+            before = self._progress.read_batch(planned_batch.batch_id - 1)
             watermark += self.strict or find_lower(before.offsets) == watermark + 1
         return watermark - self.delay_ms
 
@@ -205,7 +209,9 @@ class TableClaims:
         if not batch_id:
             return False
         with suppress(Rejected):
-            before, now = (self._progress.read_batch(each) for each in (batch_id - 1, batch_id))
+            before, now = (
+                self._progress.read_batch(batch_number) for batch_number in (batch_id - 1, batch_id)
+            )
             return [*map(_strip_run, before.offsets)] == [*map(_strip_run, now.offsets)]
         return False
 
@@ -219,8 +225,8 @@ class TableClaims:
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
             domain = run(find_domain(source.stream, source.domain), transport.ask)
-            asked = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)
-            answer = transport.ask(ask_completeness(source.stream, asked))
+            requirement = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)
+            answer = transport.ask(ask_completeness(source.stream, requirement))
             stream = transport.ask(ask_stream(source.stream))
         except NotedTimeError as error:
             log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
@@ -277,11 +283,13 @@ class BatchClaim(Struct, frozen=True):
     def cover_windows(self, table: str, largest_ms: int | None) -> BatchClaim:
         """Return the claim of rows with such windows, `None` without rows: as the claim before."""
         before = self.open(table).history().statuses().get(self.claim.name)
-        known = [before.claim.from_time] if before is not None and before.claim is not None else []
+        from_times = (
+            [before.claim.from_time] if before is not None and before.claim is not None else []
+        )
         if self.bound is not None and largest_ms is not None:
-            known.append(shift_bound(self.bound, largest_ms))
-        since = max((each for each in known if each is not None), default=None)
-        return replace(self, claim=replace(self.claim, from_time=since))
+            from_times.append(shift_bound(self.bound, largest_ms))
+        from_time = max((time for time in from_times if time is not None), default=None)
+        return replace(self, claim=replace(self.claim, from_time=from_time))
 
     def withdraw(self, table: str) -> None:
         """Record that this batch writes nothing, or nothing more, to the table.
@@ -303,12 +311,14 @@ class BatchClaim(Struct, frozen=True):
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
         """Mark the session's writes as this batch's, without a claim, for MERGE."""
-        opened = self.open(table)
+        open_table = self.open(table)
         claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
-        history, memory = opened.history(), self.claims.memory(table)
-        known = memory.batches(self.run)
-        committed = find_committed_part(history, claim, known)
-        record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
+        history, memory = open_table.history(), self.claims.memory(table)
+        remembered_batches = memory.batches(self.run)
+        committed_record = find_committed_part(history, claim, remembered_batches)
+        record = prepare_commit(
+            history, claim, remembered_batches, start_over=self.claims.start_over
+        )
         record = replace(record, merges=True)
         self._keep(table, record)
         delta = USER_METADATA, json.dumps({record.key: record.to_json()})
@@ -323,9 +333,15 @@ class BatchClaim(Struct, frozen=True):
             for key, former in before.items():
                 spark.conf.unset(key) if former is None else spark.conf.set(key, former)
         # MERGE does not commit if it changes no row
-        written = {each.id for c in opened.history().commits for each in c.claims.values()}
-        if record.id not in written:
-            self._withdraw(table, part) if committed is None else self._keep(table, committed)
+        written_ids = {
+            record.id
+            for commit in open_table.history().commits
+            for record in commit.claims.values()
+        }
+        if record.id not in written_ids:
+            self._withdraw(table, part) if committed_record is None else self._keep(
+                table, committed_record
+            )
 
     def open(self, table: str) -> OpenTable:
         tables = self.claims.tables
@@ -337,11 +353,11 @@ class BatchClaim(Struct, frozen=True):
         return tables[table]
 
     def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
-        known = self.claims.memory(table).batches(self.run)
-        committed = find_committed_part(history, claim, known, run=self.run)
-        if committed is not None:
-            self._keep(table, committed)
-        return committed
+        remembered_batches = self.claims.memory(table).batches(self.run)
+        committed_record = find_committed_part(history, claim, remembered_batches, run=self.run)
+        if committed_record is not None:
+            self._keep(table, committed_record)
+        return committed_record
 
     def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
         claim = replace(self.claim, part=part, id=token_hex(8))
@@ -351,8 +367,10 @@ class BatchClaim(Struct, frozen=True):
         record = self._find_committed(table, history, claim)
         if record is not None:
             return record, history
-        known = self.claims.memory(table).batches(self.run)
-        record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
+        remembered_batches = self.claims.memory(table).batches(self.run)
+        record = prepare_commit(
+            history, claim, remembered_batches, start_over=self.claims.start_over
+        )
         if unkept := self._keep(table, record):
             record = replace(record, complete_to=None, ended=unkept)
         if record.ended:
@@ -395,15 +413,15 @@ def find_running_query() -> RunningQuery:
     return RunningQuery(*(context.getLocalProperty(name) or "" for name in names))
 
 
-def format_plan(planned: PlannedBatch) -> str:
+def format_plan(planned_batch: PlannedBatch) -> str:
     """Return a hash of a batch's ends and watermark, without the numbers of runs.
 
     >>> first = PlannedBatch("q", 7, 50, "min", ({"0": 5},))
     >>> format_plan(first) == format_plan(first), len(format_plan(first))
     (True, 16)
     """
-    offsets = [*map(_strip_run, planned.offsets)]
-    text = json.dumps([offsets, planned.watermark_ms], sort_keys=True)
+    offsets = [*map(_strip_run, planned_batch.offsets)]
+    text = json.dumps([offsets, planned_batch.watermark_ms], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
@@ -413,9 +431,14 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     >>> find_lower([{"noted_streams": {"a": {"mark": {"lower": 50}}}}, {"a": {"0": 5}}])
     50
     """
-    streams = [read for o in offsets if is_noted(o) for read in o["noted_streams"].values()]
-    lowers = [read.get("mark", {}).get("lower") for read in streams]
-    has_marks = all(marks or each is None for each, marks in pair_with_marks(offsets))
+    streams = [
+        stream
+        for offset in offsets
+        if is_noted(offset)
+        for stream in offset["noted_streams"].values()
+    ]
+    lowers = [stream.get("mark", {}).get("lower") for stream in streams]
+    has_marks = all(marks or offset is None for offset, marks in pair_with_marks(offsets))
     return min(lowers, default=None) if has_marks and None not in lowers else None
 
 
@@ -428,12 +451,12 @@ def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, 
     [(True, ['b']), (True, []), (False, ['c'])]
     """
     marks: Mapping[str, StreamFacts] = {}
-    for each in offsets:
-        streams = list_facts(each) if is_noted(each) else {}
-        if is_of_marks(each):
+    for offset in offsets:
+        streams = list_facts(offset) if is_noted(offset) else {}
+        if is_of_marks(offset):
             marks = streams
         else:
-            yield each, streams or marks
+            yield offset, streams or marks
             marks = {}
 
 
@@ -450,13 +473,17 @@ def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) 
 
 def _list_whole(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> Iterator[WholeFrom]:
     pairs = zip(pair_with_marks(offsets), check_covered(offsets), strict=True)
-    for (each, streams), is_covered in pairs:
+    for (offset, streams), is_covered in pairs:
         if is_covered:
-            topics = [*each] if isinstance(each, dict) and each else [""]
-            known = [begins_at_zero.get(t) for t in topics if not t.endswith(name_noted_topic(""))]
-            by_start = WHOLE_LOG if all(known) else NOT_STATED
-            stated = [facts.whole for facts in streams.values()]
-            yield from (whole or by_start for whole in stated or [None])
+            topics = [*offset] if isinstance(offset, dict) and offset else [""]
+            starts_at_zero = [
+                begins_at_zero.get(topic)
+                for topic in topics
+                if not topic.endswith(name_noted_topic(""))
+            ]
+            by_start = WHOLE_LOG if all(starts_at_zero) else NOT_STATED
+            stated_wholes = [facts.whole for facts in streams.values()]
+            yield from (whole_from or by_start for whole_from in stated_wholes or [None])
 
 
 def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -470,23 +497,31 @@ def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
     >>> list(check_covered([noted, events])), list(check_covered([events]))
     ([True, True], [False])
     """
-    topics = {name for each in offsets if isinstance(each, dict) for name in each}
-    for each, marks in pair_with_marks(offsets):
+    topics = {name for offset in offsets if isinstance(offset, dict) for name in offset}
+    for offset, marks in pair_with_marks(offsets):
         is_topic_noted = (
-            isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
+            isinstance(offset, dict)
+            and bool(offset)
+            and all(_is_noted(topic, topics) for topic in offset)
         )
-        yield each is None or bool(marks) or is_topic_noted
+        yield offset is None or bool(marks) or is_topic_noted
 
 
 def _is_noted(topic: str, topics: set[str]) -> bool:
-    return name_noted_topic(topic) in topics or any(name_noted_topic(t) == topic for t in topics)
+    return name_noted_topic(topic) in topics or any(
+        name_noted_topic(rows_topic) == topic for rows_topic in topics
+    )
 
 
-def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
+def describe_read(planned_batch: PlannedBatch) -> Mapping[str, Any]:
     """Return the streams, domains and first marks of a batch; of one source, also the cut."""
-    reads = [*_list_reads(planned.offsets)]
+    reads = [*_list_reads(planned_batch.offsets)]
     cut = reads[0][1] if len(reads) == 1 else {}
-    firsts = [shift_bound(f, -source.lag_ms) for source, _, f in reads if f is not None]
+    firsts = [
+        shift_bound(first_lower, -source.lag_ms)
+        for source, _, first_lower in reads
+        if first_lower is not None
+    ]
     first = max(firsts) if firsts and len(firsts) == len(reads) else None
     return {**join_sources(source for source, *_ in reads), "cut": cut, "first_lower": first}
 
@@ -494,19 +529,23 @@ def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
 def _list_reads(
     offsets: Sequence[Any],
 ) -> Iterator[tuple[ClaimSource, Mapping[str, int], int | None]]:
-    for each, streams in pair_with_marks(offsets):
-        if is_of_log(each):
-            for name, of in streams.items():
-                segments = each["noted_streams"][name].get("segments", {})
-                yield ClaimSource(name, of.domain, of.lag_ms), segments, of.first_lower
+    for offset, streams in pair_with_marks(offsets):
+        if is_of_log(offset):
+            for name, facts in streams.items():
+                segments = offset["noted_streams"][name].get("segments", {})
+                yield ClaimSource(name, facts.domain, facts.lag_ms), segments, facts.first_lower
         elif streams:
-            cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
+            cut: Any = next(iter(offset.values()), {}) if isinstance(offset, dict) else {}
             is_cut = isinstance(cut, dict) and len(streams) == 1
-            for name, of in streams.items():
-                source = ClaimSource(name, of.domain, of.lag_ms)
-                yield source, cut if is_cut else {}, of.first_lower
-        elif isinstance(each, dict):
-            topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
-            for topic, at in topics.items():
-                if isinstance(at, dict):
-                    yield ClaimSource(topic, None), at, None
+            for name, facts in streams.items():
+                source = ClaimSource(name, facts.domain, facts.lag_ms)
+                yield source, cut if is_cut else {}, facts.first_lower
+        elif isinstance(offset, dict):
+            topics = {
+                topic: position
+                for topic, position in offset.items()
+                if not topic.endswith(name_noted_topic(""))
+            }
+            for topic, position in topics.items():
+                if isinstance(position, dict):
+                    yield ClaimSource(topic, None), position, None

@@ -84,8 +84,8 @@ class DeltaTable(OpenTable):
         rows = self._rows(FIRST_VERSIONS if self._known else None)
         if newest is not None:
             is_next = min((row["version"] for row in rows), default=0) <= newest
-            known = {version: row for version, (row, _) in self._known.items()}
-            is_same = all(known.get(row["version"], row) == row for row in rows)
+            known_rows = {version: row for version, (row, _) in self._known.items()}
+            is_same = all(known_rows.get(row["version"], row) == row for row in rows)
             if not (is_next and is_same):
                 rows = self._rows(None)
                 self._known.clear()
@@ -113,7 +113,7 @@ class DeltaTable(OpenTable):
             bound = "" if limit is None else f" LIMIT {limit}"
             rows = self._spark.sql(f"DESCRIBE HISTORY {self._name}{bound}").collect()
         except (PySparkException, Py4JError) as error:
-            if any(each in str(error) for each in NO_TABLE):
+            if any(reason in str(error) for reason in NO_TABLE):
                 return []
             raise
         return [row.asDict() for row in rows]
@@ -170,15 +170,17 @@ class IcebergTable(OpenTable):
             rows = snapshots.join(refs, "snapshot_id", "left").collect()
             properties = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
         except (PySparkException, Py4JError) as error:
-            if any(each in str(error) for each in NO_TABLE):
+            if any(reason in str(error) for reason in NO_TABLE):
                 return TableHistory(())
             raise
         if self._spark.conf.get("spark.wap.id", None) is not None:
             raise Rejected(STAGED_SNAPSHOTS)
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
         snapshot_rows = [row.asDict() for row in rows]
-        at = branch if any(row["ref"] == branch for row in snapshot_rows) else None
-        return history_of(snapshot_rows, {row["key"]: row["value"] for row in properties}, at=at)
+        present_ref = branch if any(row["ref"] == branch for row in snapshot_rows) else None
+        return history_of(
+            snapshot_rows, {row["key"]: row["value"] for row in properties}, at=present_ref
+        )
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         writer = rows.writeTo(self._name).options(**options)

@@ -43,11 +43,15 @@ class Memory:
         self._save(withdraw_batch(self._known, batch, part))
 
     def _save(self, batches: tuple[RememberedBatch, ...]) -> None:
-        before, self._known = self._known, batches
-        for each in batches:
-            if each not in before:
-                self._files.write(self._name(each.batch), _format_batch(each))
-        for batch in {each.batch for each in before} - {each.batch for each in batches}:
+        former_batches, self._known = self._known, batches
+        for remembered_batch in batches:
+            if remembered_batch not in former_batches:
+                self._files.write(
+                    self._name(remembered_batch.batch), _format_batch(remembered_batch)
+                )
+        for batch in {remembered_batch.batch for remembered_batch in former_batches} - {
+            remembered_batch.batch for remembered_batch in batches
+        }:
             self._files.delete(self._name(batch))
 
     def _name(self, batch: int) -> str:
@@ -63,10 +67,12 @@ class Memory:
                         )
 
 
-def _format_batch(remembered: RememberedBatch) -> str:
-    records = {part: [each.name, each.to_json()] for part, each in remembered.records.items()}
-    about = {"batch": remembered.batch, "withdrawn_from": remembered.withdrawn_from}
-    return json.dumps({**about, "runs": remembered.runs, "records": records})
+def _format_batch(remembered_batch: RememberedBatch) -> str:
+    records = {
+        part: [record.name, record.to_json()] for part, record in remembered_batch.records.items()
+    }
+    about = {"batch": remembered_batch.batch, "withdrawn_from": remembered_batch.withdrawn_from}
+    return json.dumps({**about, "runs": remembered_batch.runs, "records": records})
 
 
 def _parse_batch(fields: Mapping[str, Any]) -> RememberedBatch:

@@ -91,8 +91,8 @@ def is_window_end(rows: DataFrame, name: str) -> bool:
     if not window or end != WINDOW_FIELDS[1]:
         return False
     kind: Any = rows.select(window).schema[0].dataType
-    times = all(isinstance(each.dataType, TimestampType | TimestampNTZType) for each in kind)
-    return times and [each.name for each in kind] == [*WINDOW_FIELDS]
+    are_times = all(isinstance(part.dataType, TimestampType | TimestampNTZType) for part in kind)
+    return are_times and [part.name for part in kind] == [*WINDOW_FIELDS]
 
 
 def check_column(rows: DataFrame, name: str) -> None:
@@ -100,6 +100,8 @@ def check_column(rows: DataFrame, name: str) -> None:
     for part in name.split("."):
         names: Sequence[str] = getattr(schema, "names", ())
         if part not in names:
-            known = ", ".join(rows.columns)
-            raise Rejected(f"time_of={name!r} is not a column of the rows: use one of {known}")
+            column_names = ", ".join(rows.columns)
+            raise Rejected(
+                f"time_of={name!r} is not a column of the rows: use one of {column_names}"
+            )
         schema = schema[part].dataType
