@@ -148,7 +148,8 @@ def inherit_claims(  # noqa: PLR0913 - one parameter for each option
     inheritance = inherit(
         table, source, name=name, time_of=time_of, delay_ms=delay, static=static, at=at
     )
-    complete_to, former = inheritance.claim.complete_to, inheritance.former
+    complete_to = inheritance.claim.complete_to
+    former = inheritance.former
     if complete_to is not None and former is not None and complete_to < former:
         say(f"{table} was complete to {format_time(former)} before")
     already = " already" if inheritance.is_repeated else ""
@@ -165,11 +166,11 @@ def _show_commits(table: str, names: list[str]) -> None:
         return
     echo(f"{table}: {table_claim.why}")
     commits = since_claims(table, names)
+    if not commits:
+        echo(f"to claim: {LET_CLAIM.format(program=name_program(), dataset=table)}")
+        return
     for commit in commits:
         echo(f"  {commit.id}  {commit.operation}")
-    if commits:
-        options = "".join(f" --name {name}" for name in names)
-        last = f"--at {commits[-1].id} --comment …"
-        echo(f"if the table is right:  {name_program()} claim accept {table}{options} {last}")
-    else:
-        echo(f"to claim: {LET_CLAIM.format(program=name_program(), dataset=table)}")
+    options = "".join(f" --name {name}" for name in names)
+    last_options = f"--at {commits[-1].id} --comment …"
+    echo(f"if the table is right:  {name_program()} claim accept {table}{options} {last_options}")

@@ -24,7 +24,13 @@ from noted_time.extending import (
     name_program,
     name_source,
 )
-from noted_time_extensions.tables.claim import VOUCHED_FIELDS, Claim, ClaimSource, shift_bound
+from noted_time_extensions.tables.claim import (
+    VOUCHED_FIELDS,
+    Claim,
+    ClaimSource,
+    find_least,
+    shift_bound,
+)
 from noted_time_extensions.tables.table_history import NoClaim, TableClaim
 
 NOT_ASKED = (
@@ -110,13 +116,11 @@ def can_use_counts(
         return False
     if not any(lack.kind == "marks_expired" for lack in answer.lacks):
         return False
-    readers = [
-        record
-        for record in claim.claims.values()
-        if any(record_source.stream == source.stream for record_source in record.sources)
-    ]
-    expected = answer.vouched.expected
-    return all(_has_all_expected(record, expected) for record in readers)
+    for record in claim.claims.values():
+        streams = {record_source.stream for record_source in record.sources}
+        if source.stream in streams and not _has_all_expected(record, answer.vouched.expected):
+            return False
+    return True
 
 
 def _has_all_expected(claim: Claim, expected: int) -> bool:
@@ -193,21 +197,25 @@ def judge_claim(
     table: str, claim: TableClaim, time: int, requirement: Requirement, answers: Answers | None
 ) -> Completeness:
     """Judge a table by its claim. `answers` come from the sources, `None` if not asked."""
-    lacks, asked_of = [*_list_objections(claim, requirement)], ""
+    lacks = [*_list_objections(claim, requirement)]
     if answers is None:
+        answers = {}
         lacks.append(_describe_not_asked(claim))
-    times = [claim.complete_to if find_status(lacks) == "complete" else None]
-    for source, answer in (answers or {}).items():
+    times: list[int | None] = [None]
+    if find_status(lacks) == "complete":
+        times = [requirement.tiling.start_of(claim.complete_to)]
+    asked_streams = ""
+    for source, answer in answers.items():
         if isinstance(answer, Lack):
             lacks.append(answer)
             times.append(None)
             continue
         lacks += name_source(_list_lacks(source, answer), source.stream)
-        asked_of += f"; {source.stream} was asked: {answer.writers_clause}"
-        times.append(None if answer.complete_to is None else answer.complete_to - source.lag_ms)
-    known_times = [
-        requirement.tiling.start_of(time_bound) for time_bound in times if time_bound is not None
-    ]
+        asked_streams += f"; {source.stream} was asked: {answer.writers_clause}"
+        if answer.complete_to is None:
+            times.append(None)
+        else:
+            times.append(requirement.tiling.start_of(answer.complete_to - source.lag_ms))
     lacks = [*_list_gaps(claim, requirement, time), *lacks]
     shown_time = requirement.format(time)
     objections = describe_objections(lacks)
@@ -215,10 +223,10 @@ def judge_claim(
     kinds = {lack.kind for lack in lacks}
     if find_status(lacks) != "waiting" and not kinds & INCOMPLETE_KINDS:
         # once in a sentence: of the writers that may be missing, or of the rows
-        writers = claim.describe_lack(asked_of, names_gone="since_unknown" not in kinds)
+        writers = claim.describe_lack(asked_streams, names_gone="since_unknown" not in kinds)
         completeness = f"{table} is complete to {shown_time}{writers}"
         sentence = "; ".join([completeness, *objections])
-    complete_to = min(known_times) if len(known_times) == len(times) else None
+    complete_to = find_least(times)
     return Completeness(
         status=find_status(lacks),
         complete_to=complete_to,
@@ -244,19 +252,26 @@ def add_writers(
     >>> claim.missing_writers, claim.vouched
     (('paris',), {'count': 2, 'expected': 3, 'expected_vouching': 2})
     """
-    names = tuple(lack.writer for lack in answer.lacks if lack.kind == "missing" and lack.writer)
-    is_known = not any(
-        lack.kind in {"ledger_too_short", "before_first_mark"} for lack in answer.lacks
-    )
-    first = MIN_INT64 if answer.sealed else answer.first_lower
-    counts = answer.vouched
+    missing_writers: list[str] = []
+    is_known = True
+    for lack in answer.lacks:
+        if lack.kind == "missing" and lack.writer:
+            missing_writers.append(lack.writer)
+        if lack.kind in {"ledger_too_short", "before_first_mark"}:
+            is_known = False
+    first_lower = MIN_INT64 if answer.sealed else answer.first_lower
+    if first_lower is not None:
+        first_lower = shift_bound(first_lower, -source.lag_ms)
+    counts: dict[str, int] = {}
+    if answer.vouched is not None:
+        counts = {field: getattr(answer.vouched, field) for field in VOUCHED_FIELDS}
     return replace(
         claim,
         domain=source.domain,
-        first_lower=None if first is None else shift_bound(first, -source.lag_ms),
+        first_lower=first_lower,
         max_time_ahead_ms=max_time_ahead_ms,
-        missing_writers=names if names or is_known else None,
-        vouched={} if counts is None else {key: getattr(counts, key) for key in VOUCHED_FIELDS},
+        missing_writers=tuple(missing_writers) if missing_writers or is_known else None,
+        vouched=counts,
     )
 
 
@@ -271,7 +286,10 @@ def _describe_not_asked(claim: TableClaim) -> Lack:
 def _list_lacks(source: ClaimSource, answer: Completeness) -> Iterator[Lack]:
     remedy = ACCEPT_EXPIRED.format(name_program(), source.stream)
     for lack in answer.lacks:
-        yield replace(lack, remedy=remedy) if lack.kind == "marks_expired" else lack
+        if lack.kind == "marks_expired":
+            yield replace(lack, remedy=remedy)
+        else:
+            yield lack
 
 
 def _list_gaps(claim: TableClaim, requirement: Requirement, time: int) -> Iterator[Lack]:
@@ -301,11 +319,13 @@ def _list_objections(claim: TableClaim, requirement: Requirement) -> Iterator[La
 
 
 def _describe_counts(claim: Claim) -> tuple[LackKind, str]:
+    """Return why not all expected writers vouched; the sentence is empty if they did."""
     if not claim.vouched:
         return "not_vouching", ""
-    if not claim.vouched["expected"]:
+    expected = claim.vouched["expected"]
+    if not expected:
         return "open_stream", describe_open(claim.stream)
-    vouching, expected = claim.vouched["expected_vouching"], claim.vouched["expected"]
+    vouching = claim.vouched["expected_vouching"]
     if vouching == expected:
         return "not_vouching", ""
     return "not_vouching", f"{vouching} of {expected} expected writers vouched"

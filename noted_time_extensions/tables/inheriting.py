@@ -36,7 +36,11 @@ def pin(*sources: str) -> list[Pin]:
 
     Raises as `standing`, and `Rejected` for a table without commits.
     """
-    return [Pin.of(source, open_history(source)) for source in map(make_absolute, sources)]
+    pins = []
+    for source in sources:
+        url = make_absolute(source)
+        pins.append(Pin.of(url, open_history(url)))
+    return pins
 
 
 def inherit(  # noqa: PLR0913 - the options of the command

@@ -19,7 +19,9 @@ from noted_time.extending import MIN_INT64, Rejected, Unreadable
 from noted_time_extensions.tables.claim import (
     VOUCHED_FIELDS,
     Claim,
+    ClaimSource,
     Parent,
+    find_greatest,
     join_sources,
     shift_bound,
 )
@@ -85,12 +87,16 @@ class Pin(Struct, frozen=True):
         return cls(table, history.version, _compute_fingerprint(history))
 
     def __str__(self) -> str:
-        return f"{self.table}@{self.version}{'-' * bool(self.fingerprint)}{self.fingerprint}"
+        if not self.fingerprint:
+            return f"{self.table}@{self.version}"
+        return f"{self.table}@{self.version}-{self.fingerprint}"
 
 
 def _compute_fingerprint(history: TableHistory) -> str:
-    since = 0 if history.is_numbered else history.commits[-1].current_since
-    text = json.dumps([history.table, find_last_record(history), since])
+    current_since = 0
+    if not history.is_numbered:
+        current_since = history.commits[-1].current_since
+    text = json.dumps([history.table, find_last_record(history), current_since])
     return sha256(text.encode()).hexdigest()[:16]
 
 
@@ -134,19 +140,27 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     delay_ms: int = 0,
     at: int | None = None,
 ) -> Claim:
-    """Return the record of `inherit`, with an id if the table has it already."""
+    """Return the record of `inherit`, with an id if the table has it already.
+
+    Raises `Rejected` for the first of: the name of a query, a table that has changed after the job,
+    a source whose claim cannot be inherited.
+    """
     statuses = history.statuses()
     before = statuses.get(name, ClaimStatus())
     if before.claim is not None and before.claim.query != INHERITED_QUERY:
         raise Rejected(OF_A_QUERY.format(name, table))
-    at = find_written_version(history) if at is None else at
-    written_history = None if at is None else history.cut_at(at)
+    if at is None:
+        at = find_written_version(history)
+    written_history = None
+    if at is not None:
+        written_history = history.cut_at(at)
     if at is None or written_history is None:
         raise Rejected(f"version {at} does not lead to the present state of {table}")
     if why := _find_change(history, at):
         raise Rejected(WRITTEN_SINCE.format(table, at, why))
     claims = {pin: judge_source(pin, sources[pin]) for pin in sorted(sources, key=str)}
-    batch = _compute_batch([*map(str, claims), delay_ms, time_of, at])
+    pin_texts = [str(pin) for pin in claims]
+    batch = _compute_batch([*pin_texts, delay_ms, time_of, at])
     if before.claim is not None and before.complete_to is not None and before.claim.batch == batch:
         return before.claim
     least_time = min(claim.complete_to for claim in claims.values())
@@ -168,13 +182,10 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
 
 def find_written_version(history: TableHistory) -> int | None:
     """Return the last commit that is not the record of a job, which has no rows."""
-    newest_first = reversed(history.commits)
-    written_commits = (
-        commit
-        for commit in newest_first
-        if not any(record.inherits for record in commit.claims.values())
-    )
-    return next((commit.id for commit in written_commits), None)
+    for commit in reversed(history.commits):
+        if not any(record.inherits for record in commit.claims.values()):
+            return commit.id
+    return None
 
 
 def _compute_batch(content: Sequence[object]) -> int:
@@ -195,41 +206,42 @@ def _describe(pin: Pin, table_id: str, table_claim: TableClaim) -> Parent:
 
 
 def _combine_writers(table_claims: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
-    claims = [claim for table_claim in table_claims for claim in table_claim.claims.values()]
-    from_times = [
-        table_claim.from_time for table_claim in table_claims if table_claim.from_time is not None
-    ]
-    has_streams = all(claim.stream for claim in claims)
-    sources = (
-        [source for table_claim in table_claims for source in table_claim.list_sources()]
-        if has_streams
-        else []
-    )
-    has_asked = all(table_claim.missing_writers is not None for table_claim in table_claims)
-    missing_writers = tuple(
-        sorted({name for table_claim in table_claims for name in table_claim.missing_writers or ()})
-    )
-    first_lowers = [
-        table_claim.first_lower
-        for table_claim in table_claims
-        if table_claim.first_lower is not None
-    ]
-    are_firsts_known = len(first_lowers) == len(table_claims)
-    times_ahead_ms = [
-        claim.max_time_ahead_ms for claim in claims if claim.max_time_ahead_ms is not None
-    ]
+    """Return the fields of a record that say who vouches for a job's table, from its sources.
+
+    A field is not known if it is not known of one source: then it is `None`, and the streams,
+    cuts and counts are empty. Times are later by the job's delay.
+    """
+    claims: list[Claim] = []
+    for table_claim in table_claims:
+        claims += table_claim.claims.values()
+    sources: list[ClaimSource] = []
+    counts: Mapping[str, int] = {}
+    if all(claim.stream for claim in claims):
+        counts = _combine_vouched(claims)
+        for table_claim in table_claims:
+            sources += table_claim.list_sources()
+    from_time = find_greatest(table_claim.from_time for table_claim in table_claims)
+    first_lower = find_greatest(table_claim.first_lower for table_claim in table_claims)
     return {
         **join_sources(sources),
-        "missing_writers": missing_writers if has_asked else None,
-        "vouched": _combine_vouched(claims) if has_streams else {},
-        "from_time": shift_bound(max(from_times), delay_ms)
-        if len(from_times) == len(table_claims)
-        else None,
-        "first_lower": shift_bound(max(first_lowers), delay_ms) if are_firsts_known else None,
+        "missing_writers": _join_missing_writers(table_claims),
+        "vouched": counts,
+        "from_time": None if from_time is None else shift_bound(from_time, delay_ms),
+        "first_lower": None if first_lower is None else shift_bound(first_lower, delay_ms),
         "is_from_time_stated": any(claim.is_from_time_stated for claim in claims),
-        "max_time_ahead_ms": max(times_ahead_ms) if len(times_ahead_ms) == len(claims) else None,
+        "max_time_ahead_ms": find_greatest(claim.max_time_ahead_ms for claim in claims),
         "keeps_late_rows": find_whether_all_keep(claims),
     }
+
+
+def _join_missing_writers(table_claims: Sequence[TableClaim]) -> tuple[str, ...] | None:
+    """Return the writers that are missing from a claim, `None` if one has not asked for them."""
+    names: set[str] = set()
+    for table_claim in table_claims:
+        if table_claim.missing_writers is None:
+            return None
+        names.update(table_claim.missing_writers)
+    return tuple(sorted(names))
 
 
 def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
@@ -255,9 +267,10 @@ def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
     names = ",".join(stream for stream, _ in least_counts).split(",")
     if len(names) > len(set(names)):
         return {}
-    counts = {
-        field: sum(stream_counts[field] for stream_counts in least_counts.values())
-        for field in VOUCHED_FIELDS
-    }
-    is_open = any(stream_counts["expected"] == 0 for stream_counts in least_counts.values())
-    return {**counts, "expected": 0, "expected_vouching": 0} if is_open else counts
+    counts = dict.fromkeys(VOUCHED_FIELDS, 0)
+    for stream_counts in least_counts.values():
+        for field in VOUCHED_FIELDS:
+            counts[field] += stream_counts[field]
+    if any(stream_counts["expected"] == 0 for stream_counts in least_counts.values()):
+        return {**counts, "expected": 0, "expected_vouching": 0}
+    return counts

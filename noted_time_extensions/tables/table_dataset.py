@@ -152,8 +152,9 @@ def _find_reported_writers(
     if answer.mark is None:
         return {*writers}
     page: LedgerPage = yield ask_late_reports(source.stream, source.domain)
-    reports, count = page.late_reports, page.late_report_count
-    return find_reported_writers(writers, reports, count, to, answer.mark.written_at)
+    return find_reported_writers(
+        writers, page.late_reports, page.late_report_count, to, answer.mark.written_at
+    )
 
 
 def open_table(dataset: Dataset, *, names: tuple[str, ...], asking: Asking) -> FeatureDataset:

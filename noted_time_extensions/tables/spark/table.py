@@ -38,7 +38,8 @@ class NotedTable:
     """
 
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
-        self._table, self._claims = table, claims
+        self._table = table
+        self._claims = claims
         self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
         self._complete_to: int | None = None
@@ -62,7 +63,8 @@ class NotedTable:
             return
         else:
             claim.open(self._table).append(rows, claim.options(self._table))
-        self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
+        self._committed_at = clocks.monotonic()
+        self._complete_to = claim.complete_to
 
     def _has_unknown_windows(self, claim: BatchClaim, rows: DataFrame) -> bool:
         """Return whether the rows are of windows whose size only they show."""
