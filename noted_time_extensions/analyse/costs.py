@@ -108,25 +108,27 @@ def compute_costs(
     """
     every, left_out = rows, np.empty(0, np.int64)
     if as_replay:
-        arrivals, assumed = rows.order_as_replay(), REPLAY_NOTICE
+        arrivals, assumption = rows.order_as_replay(), REPLAY_NOTICE
     elif rows.arrivals is None:
-        arrivals, assumed = rows.assume_arrivals(), ASSUMED_ARRIVALS
+        arrivals, assumption = rows.assume_arrivals(), ASSUMED_ARRIVALS
     else:
         check_leads(rows, ahead_ms)
         left_out = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
-        arrivals, assumed = np.delete(rows.arrivals, left_out), None
+        arrivals, assumption = np.delete(rows.arrivals, left_out), None
         rows = rows.remove_rows(left_out)
     analysis = analyse(arrivals, rows.times, rows.partitions, window_ms)
     spark, total = analysis.spark, len(rows.times)
 
-    def build_figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
-        waited = () if assumed else compute_waits(waits)
-        return Figures(delay, lost, 100 * lost / total, by_flink, *waited)
+    def build_figures(
+        delay: int | None, lost_count: int, by_flink: int, waits: WindowWaits
+    ) -> Figures:
+        wait_figures = () if assumption else compute_waits(waits)
+        return Figures(delay, lost_count, 100 * lost_count / total, by_flink, *wait_figures)
 
     least_delays = {round_up_to_second(spark.least_delay_ms(share)) for share in LOST_SHARES}
-    shown = sorted({*delays, *least_delays})
+    shown_delays = sorted({*delays, *least_delays})
     notices = [*rows.said, *_describe_second(rows, spark.least_delay_ms(), window_ms)]
-    if assumed == ASSUMED_ARRIVALS:
+    if assumption == ASSUMED_ARRIVALS:
         notices += _describe_order(rows, spark.least_delay_ms(), window_ms)
     costs = Costs(
         rows.event_time,
@@ -136,18 +138,21 @@ def compute_costs(
         int(rows.times.min()),
         int(rows.times.max()),
         window_ms,
-        assumed,
+        assumption,
         notices,
         spark.least_delay_ms(),
         analysis.flink.least_delay_ms(),
         *_find_owed_delay(every, left_out, analysis, window_ms, ahead_ms),
         [
             build_figures(
-                d, spark.count_lost(d), analysis.flink.count_lost(d), spark.measure_waits(d)
+                delay,
+                spark.count_lost(delay),
+                analysis.flink.count_lost(delay),
+                spark.measure_waits(delay),
             )
-            for d in shown
+            for delay in shown_delays
         ],
-        None if assumed else build_figures(None, 0, 0, analysis.perfect),
+        None if assumption else build_figures(None, 0, 0, analysis.perfect),
         analysis.find_behind(rows.partitions),
         rows.who,
         [] if rows.whose is None else analysis.find_behind(rows.whose),
@@ -155,32 +160,32 @@ def compute_costs(
     return costs, analysis
 
 
-def _describe_second(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
+def _describe_second(rows: Rows, least_delay_ms: int, window_ms: int) -> Iterator[str]:
     """Compare the least delays of both readings of an hour that came twice."""
     if rows.second is None:
         return
-    others = replace(rows, times=rows.second)
-    arrivals = others.assume_arrivals() if rows.arrivals is None else rows.arrivals
-    other = analyse(arrivals, others.times, window_ms=window_ms).spark.least_delay_ms()
-    if other != least:
+    other_rows = replace(rows, times=rows.second)
+    arrivals = other_rows.assume_arrivals() if rows.arrivals is None else rows.arrivals
+    other = analyse(arrivals, other_rows.times, window_ms=window_ms).spark.least_delay_ms()
+    if other != least_delay_ms:
         yield (
-            f"So the least delay is {format_least_delay(least)}. If the rows that step back are "
+            f"So the least delay is {format_least_delay(least_delay_ms)}. If the rows that step back are "
             f"of the second hour, it is {format_least_delay(other)}: only an offset in the times "
             "tells."
         )
 
 
-def _describe_order(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
+def _describe_order(rows: Rows, least_delay_ms: int, window_ms: int) -> Iterator[str]:
     """Compare the least delays of two orders of the files, if their order is in doubt."""
-    others = rows.order_otherwise()
-    if others is None or rows.order_doubt is None:
+    other_rows = rows.order_otherwise()
+    if other_rows is None or rows.order_doubt is None:
         return
-    other = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
+    other = analyse(other_rows.assume_arrivals(), other_rows.times, window_ms=window_ms)
     other_least = other.spark.least_delay_ms()
-    if round_up_to_second(other_least) == round_up_to_second(least):
+    if round_up_to_second(other_least) == round_up_to_second(least_delay_ms):
         return
     doubt = rows.order_doubt
-    delay = f"{format_least_delay(least)} {ORDER_WORDS[doubt.order]}"
+    delay = f"{format_least_delay(least_delay_ms)} {ORDER_WORDS[doubt.order]}"
     other_delay = f"{format_least_delay(other_least)} {doubt.other_words}"
     yield (
         f"The order of the files cannot be told, because {doubt.reason}. The least delay is "
@@ -192,19 +197,23 @@ def _find_owed_delay(
     rows: Rows, left_out: NDArray[np.int64], analysis: Analysis, window_ms: int, ahead_ms: int
 ) -> tuple[int, int, list[RowsBehind]]:
     """Return the least delay with and without the rows that cause it, and these rows."""
-    least = analysis.spark.least_delay_ms()
+    least_delay_ms = analysis.spark.least_delay_ms()
     if rows.arrivals is not None and len(left_out):
         every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
         by_ms = (rows.times - rows.arrivals)[left_out]
-        return every, least, summarize_by_name(rows.names[left_out], by_ms)
+        return every, least_delay_ms, summarize_by_name(rows.names[left_out], by_ms)
     if rows.arrivals is None and analysis.owed_to is not None:
         row = np.array([analysis.owed_to])
-        others = rows.remove_rows(row)
-        analysis = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
-        owed = least - analysis.spark.least_delay_ms()
+        other_rows = rows.remove_rows(row)
+        analysis = analyse(other_rows.assume_arrivals(), other_rows.times, window_ms=window_ms)
+        owed = least_delay_ms - analysis.spark.least_delay_ms()
         if owed > ahead_ms:
-            return least, least - owed, summarize_by_name(rows.names[row], np.array([owed]))
-    return least, least, []
+            return (
+                least_delay_ms,
+                least_delay_ms - owed,
+                summarize_by_name(rows.names[row], np.array([owed])),
+            )
+    return least_delay_ms, least_delay_ms, []
 
 
 def print_costs(costs: Costs, note: str, observe: str | None) -> None:
@@ -226,15 +235,17 @@ def print_costs(costs: Costs, note: str, observe: str | None) -> None:
         say(sentence)
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     ahead = [] if costs.assumed else costs.owed_to
-    late, by = "behind the largest time so far", costs.who or "partition"
-    for which, title, found in (
+    late, name_title = "behind the largest time so far", costs.who or "partition"
+    for where_they_lie, title, rows_behind in (
         (late, "partition", by_partition),
-        (late, by, costs.behind_by_who),
-        ("ahead of their arrival", by, ahead),
+        (late, name_title, costs.behind_by_who),
+        ("ahead of their arrival", name_title, ahead),
     ):
-        if found:
-            say(f"Rows {which}, by {title}:")
-            print_table(_build_name_columns(title), (each._asdict() for each in found))
+        if rows_behind:
+            say(f"Rows {where_they_lie}, by {title}:")
+            print_table(
+                _build_name_columns(title), (name_rows._asdict() for name_rows in rows_behind)
+            )
     for sentence in _suggest_next(costs, note, observe):
         say(sentence)
 
@@ -279,35 +290,35 @@ def format_least_delay(ms: int) -> str:
 
 
 def _list_figures(costs: Costs) -> Iterator[dict[str, object]]:
-    for each in costs.delays:
-        yield _build_row(format_delay(each.delay_ms or 0), each)
+    for figures in costs.delays:
+        yield _build_row(format_delay(figures.delay_ms or 0), figures)
     if costs.perfect is not None:
         yield _build_row("perfect", costs.perfect)
     if costs.noted is not None:
         yield _build_row("noted", costs.noted.figures)
 
 
-def _build_row(name: str, each: Figures) -> dict[str, object]:
-    waits = (each.wait_median_ms, each.wait_p99_ms, each.wait_longest_ms)
+def _build_row(name: str, figures: Figures) -> dict[str, object]:
+    waits = (figures.wait_median_ms, figures.wait_p99_ms, figures.wait_longest_ms)
     median, p99, longest = (None if ms is None else format_duration(int(ms)) for ms in waits)
     return {
         "delay": name,
-        "lost": f"{each.lost:,}",
-        "percent": f"{each.lost_percent:.2f} %" if each.lost else "0 %",
-        "by_flink": None if each.lost_by_flink is None else f"{each.lost_by_flink:,}",
+        "lost": f"{figures.lost:,}",
+        "percent": f"{figures.lost_percent:.2f} %" if figures.lost else "0 %",
+        "by_flink": None if figures.lost_by_flink is None else f"{figures.lost_by_flink:,}",
         "median": median,
         "p99": p99,
         "longest": longest,
-        "open": None if each.still_open is None else f"{each.still_open:,}",
+        "open": None if figures.still_open is None else f"{figures.still_open:,}",
     }
 
 
 def _explain_waits(costs: Costs) -> Iterator[str]:
-    noted = [] if costs.noted is None else [costs.noted.figures]
-    shown = [*costs.delays, *filter(None, [costs.perfect]), *noted]
-    if any(each.still_open for each in shown):
+    noted_figures = [] if costs.noted is None else [costs.noted.figures]
+    shown_figures = [*costs.delays, *filter(None, [costs.perfect]), *noted_figures]
+    if any(figures.still_open for figures in shown_figures):
         yield "Still open: windows without a result at the last row. The waits do not include them."
-    if any(each.still_open and each.wait_p99_ms is None for each in shown):
+    if any(figures.still_open and figures.wait_p99_ms is None for figures in shown_figures):
         yield (
             f'p99 is "-" if more than {100 * MAX_OPEN:g} % of the windows are still open. '
             "Judge more rows to see it."
@@ -315,7 +326,7 @@ def _explain_waits(costs: Costs) -> Iterator[str]:
 
 
 def _build_columns(costs: Costs) -> Columns:
-    lost: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
+    lost_columns: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
     by_flink: Columns = {"lost by Flink": "by_flink"} if costs.partitions > 1 else {}
     waits: Columns = {
         "median wait": "median",
@@ -323,7 +334,7 @@ def _build_columns(costs: Costs) -> Columns:
         "longest": "longest",
         "still open": "open",
     }
-    return {**lost, **by_flink, **({} if costs.assumed else waits)}
+    return {**lost_columns, **by_flink, **({} if costs.assumed else waits)}
 
 
 def _build_name_columns(title: str) -> Columns:
@@ -339,8 +350,8 @@ def _describe_least(costs: Costs) -> str:
     with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
     if with_ms == without_ms:
         return format_least_delay(with_ms)
-    whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
-    name = whose.name if costs.who else f"partition {whose.name}"
+    worst_rows, rows = costs.owed_to[0], sum(name_rows.rows for name_rows in costs.owed_to)
+    name = worst_rows.name if costs.who else f"partition {worst_rows.name}"
     more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
     rows_ahead = f"{pluralize(rows, 'row')} of {name}{more}"
     if costs.assumed:
@@ -349,23 +360,23 @@ def _describe_least(costs: Costs) -> str:
             f"are owed to {rows_ahead}, or to the rows behind it: only arrivals tell which are "
             f"wrong; without it {format_least_delay(without_ms)}"
         )
-    ahead = f"which is {format_duration(whose.worst_ms)} ahead of its arrival"
+    ahead = f"which is {format_duration(worst_rows.worst_ms)} ahead of its arrival"
     if rows > 1:
-        ahead = f"at most {format_duration(whose.worst_ms)} ahead of their arrival"
+        ahead = f"at most {format_duration(worst_rows.worst_ms)} ahead of their arrival"
     without, them = format_least_delay(without_ms), "it" if rows == 1 else "them"
     return f"{without} without {rows_ahead}, {ahead}, and {format_least_delay(with_ms)} with {them}"
 
 
 def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]:
-    least = costs.least_delay_without_loss_ms
+    least_delay_ms = costs.least_delay_without_loss_ms
     if costs.assumed == REPLAY_NOTICE:
         return
     name = costs.event_time
-    seconds = round_up_to_second(least) // SECOND_MS
+    seconds = round_up_to_second(least_delay_ms) // SECOND_MS
     days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    described = _describe_least(costs)
-    yield f"The least delay that would have lost no row is {described}. What to do with it:"
+    described_delay = _describe_least(costs)
+    yield f"The least delay that would have lost no row is {described_delay}. What to do with it:"
     yield f"  Spark           .withWatermark({name!r}, '{seconds} seconds')"
     yield (
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "

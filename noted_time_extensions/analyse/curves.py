@@ -44,10 +44,10 @@ class WindowWaits:
     @property
     def p99_ms(self) -> int | None:
         """The wait that 99 % do not exceed, unless more than 5 % of windows are still open."""
-        closed = len(self.ms)
-        if not closed or self.still_open > MAX_OPEN * (closed + self.still_open):
+        closed_count = len(self.ms)
+        if not closed_count or self.still_open > MAX_OPEN * (closed_count + self.still_open):
             return None
-        return int(self.ms[-(-closed * 99 // 100) - 1])
+        return int(self.ms[-(-closed_count * 99 // 100) - 1])
 
     @property
     def longest_ms(self) -> int | None:
@@ -108,7 +108,7 @@ class Analysis:
     late_by: Times
     owed_to: int | None
 
-    def find_behind(self, names: ArrayLike, most: int = 10) -> list[RowsBehind]:
+    def find_behind(self, names: ArrayLike, max_names: int = 10) -> list[RowsBehind]:
         """Return the names with rows behind the largest earlier event time, the worst first.
 
         `names` has the name of each row, in the analysed order.
@@ -116,15 +116,15 @@ class Analysis:
         >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
         [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
         """
-        return summarize_by_name(np.asarray(names)[self.late], self.late_by, most)
+        return summarize_by_name(np.asarray(names)[self.late], self.late_by, max_names)
 
 
-def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[RowsBehind]:
+def summarize_by_name(names: NDArray[Any], ms: Times, max_names: int = 10) -> list[RowsBehind]:
     behind = []
     for rows in group_rows(names) if len(names) else ():
         median, worst = float(np.median(ms[rows])), int(ms[rows].max())
         behind.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
-    return sorted(behind, key=lambda each: (-each.worst_ms, each.name))[:most]
+    return sorted(behind, key=lambda name_rows: (-name_rows.worst_ms, name_rows.name))[:max_names]
 
 
 def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
@@ -135,9 +135,11 @@ def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDA
     >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
     [1]
     """
-    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    ahead = np.flatnonzero(event_times - arrived > ahead_ms)
-    return ahead if 2 * len(ahead) <= len(arrived) else ahead[:0]
+    arrival_times, event_times = (
+        np.asarray(column, dtype=np.int64) for column in (arrivals, times)
+    )
+    ahead = np.flatnonzero(event_times - arrival_times > ahead_ms)
+    return ahead if 2 * len(ahead) <= len(arrival_times) else ahead[:0]
 
 
 def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | None:
@@ -148,10 +150,12 @@ def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | Non
     >>> find_lead([0, 1, 2], [90, 97, 1], 5), find_lead([0, 1, 2], [0, 90, 1], 5)
     (93, None)
     """
-    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    leads = event_times - arrived
+    arrival_times, event_times = (
+        np.asarray(column, dtype=np.int64) for column in (arrivals, times)
+    )
+    leads = event_times - arrival_times
     leads = leads[leads > ahead_ms]
-    return int(np.median(leads)) if 2 * len(leads) > len(arrived) else None
+    return int(np.median(leads)) if 2 * len(leads) > len(arrival_times) else None
 
 
 def analyse(
@@ -167,26 +171,35 @@ def analyse(
     >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
     (1, 0, 6)
     """
-    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    parts = np.zeros(len(arrived), np.int64) if partitions is None else np.asarray(partitions)
-    if not len(arrived) == len(event_times) == len(parts) > 0 or window_ms < 0:
+    arrival_times, event_times = (
+        np.asarray(column, dtype=np.int64) for column in (arrivals, times)
+    )
+    parts = np.zeros(len(arrival_times), np.int64) if partitions is None else np.asarray(partitions)
+    if not len(arrival_times) == len(event_times) == len(parts) > 0 or window_ms < 0:
         raise Rejected(
-            f"{len(arrived)} arrivals, {len(event_times)} times and {len(parts)} partitions with a "
+            f"{len(arrival_times)} arrivals, {len(event_times)} times and {len(parts)} partitions with a "
             f"window of {window_ms} ms: give one arrival, time and partition for each row, one row "
             "or more, and a window of 0 ms or more"
         )
     order = None
-    if np.any(arrived[1:] < arrived[:-1]):
-        order = np.argsort(arrived, kind="stable")
-        arrived, event_times, parts = arrived[order], event_times[order], parts[order]
+    if np.any(arrival_times[1:] < arrival_times[:-1]):
+        order = np.argsort(arrival_times, kind="stable")
+        arrival_times, event_times, parts = arrival_times[order], event_times[order], parts[order]
     ends = window_ends(event_times, window_ms)
     windows, firsts = np.unique(ends, return_index=True)
 
     def curve(largest: Times) -> Curve:
-        needed = np.zeros(len(ends), np.int64)
-        np.subtract(largest[:-1], ends[1:] - 1, out=needed[1:])
-        opens = np.maximum(needed[firsts], 0)
-        return Curve(len(ends), arrived, largest, np.sort(needed[needed > 0]), windows, opens)
+        needed_delays = np.zeros(len(ends), np.int64)
+        np.subtract(largest[:-1], ends[1:] - 1, out=needed_delays[1:])
+        opens = np.maximum(needed_delays[firsts], 0)
+        return Curve(
+            len(ends),
+            arrival_times,
+            largest,
+            np.sort(needed_delays[needed_delays > 0]),
+            windows,
+            opens,
+        )
 
     largest = np.maximum.accumulate(event_times)
     spark, late = curve(largest), np.flatnonzero(event_times < largest)
@@ -198,7 +211,7 @@ def analyse(
     return Analysis(
         spark,
         spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(event_times, parts)),
-        _measure_perfect(event_times, arrived, windows, beyond=int(window_ms == 0)),
+        _measure_perfect(event_times, arrival_times, windows, beyond=int(window_ms == 0)),
         late if order is None else order[late],
         (largest - event_times)[late],
         owed_to,
@@ -211,9 +224,9 @@ def window_ends(times: Times, window_ms: int) -> Times:
 
 def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
     closed_by = np.searchsorted(watermark, ends + beyond)
-    closed = closed_by < len(watermark)
-    waited = arrivals[closed_by[closed]] - ends[closed]
-    return WindowWaits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
+    is_closed = closed_by < len(watermark)
+    wait_times = arrivals[closed_by[is_closed]] - ends[is_closed]
+    return WindowWaits(np.sort(wait_times), int(len(ends) - np.count_nonzero(is_closed)))
 
 
 def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
@@ -224,9 +237,9 @@ def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) ->
 
 
 def _find_least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
-    least = np.full(len(times), np.iinfo(np.int64).max)
+    least_of_largest = np.full(len(times), np.iinfo(np.int64).max)
     for rows in group_rows(partitions):
         largest = np.concatenate(([NO_WATERMARK], np.maximum.accumulate(times[rows])))
         counts = np.diff(rows, prepend=0, append=len(times))
-        np.minimum(least, np.repeat(largest, counts), out=least)
-    return least
+        np.minimum(least_of_largest, np.repeat(largest, counts), out=least_of_largest)
+    return least_of_largest

@@ -49,13 +49,15 @@ def check_leads(rows: Rows, ahead_ms: int) -> None:
             "Write both columns in one unit, because --unit is for both"
         )
     hours = int(leads.max()) // HOUR_MS + 1
-    planned = f"If these times are planned, pass --ahead {hours}h"
+    planned_remedy = f"If these times are planned, pass --ahead {hours}h"
     if is_offset(lead):
         raise Rejected(
             f"{fact}: a zone? If the times of {rows.event_time} are local, pass their --zone. "
-            f"{planned}"
+            f"{planned_remedy}"
         )
-    raise Rejected(f"{fact}: is {rows.event_time} the time of an event, and right? {planned}")
+    raise Rejected(
+        f"{fact}: is {rows.event_time} the time of an event, and right? {planned_remedy}"
+    )
 
 
 def is_offset(lead_ms: int) -> bool:

@@ -46,8 +46,8 @@ class LocatedRows(NamedTuple):
         >>> rows.writers(promises, owners).tolist()
         ['', '', 'a']
         """
-        if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
-            return np.where(known, self.names, "")
+        if self.names is not None and np.any(is_writer := np.isin(self.names, [*promises])):
+            return np.where(is_writer, self.names, "")
         names = np.full(len(self.times), "", object)
         for segment, (owner, first) in owners.items():
             names[(self.segments == segment) & (self.offsets >= first)] = owner
@@ -86,11 +86,19 @@ class Judgement:
     def rows(self, times: Times) -> list[LostRows]:
         """Return the lost rows by name and verdict: broken promises first, then the most rows."""
         groups: dict[tuple[str, str], list[int]] = {}
-        for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
-            groups.setdefault(each[:2], []).append(each[2])
-        lost = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
-        lost.sort(key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name))
-        return lost
+        for lost_row in zip(
+            self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True
+        ):
+            groups.setdefault(lost_row[:2], []).append(lost_row[2])
+        lost_rows = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
+        lost_rows.sort(
+            key=lambda name_rows: (
+                name_rows.verdict != BROKEN_VERDICT,
+                -name_rows.rows,
+                name_rows.name,
+            )
+        )
+        return lost_rows
 
 
 def judge(
@@ -106,24 +114,24 @@ def judge(
     """
     lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)
     late = (last >= 0) & (lowers[last] > rows.times)
-    lost = np.flatnonzero(late)
-    seqs, times = last[lost] + marks.first_seq, rows.times[lost]
-    verdicts = np.full(len(lost), UNKNOWN_VERDICT, object)
-    writers = rows.writers(promises, owners)[lost].astype(str)
-    for rows_of_writer in group_rows(writers) if len(lost) else ():
+    lost_numbers = np.flatnonzero(late)
+    seqs, times = last[lost_numbers] + marks.first_seq, rows.times[lost_numbers]
+    verdicts = np.full(len(lost_numbers), UNKNOWN_VERDICT, object)
+    writers = rows.writers(promises, owners)[lost_numbers].astype(str)
+    for rows_of_writer in group_rows(writers) if len(lost_numbers) else ():
         promise = promises.get(str(writers[rows_of_writer[0]]))
         if promise is not None:
             verdicts[rows_of_writer] = promise.verdicts(seqs[rows_of_writer], times[rows_of_writer])
-    judged = last >= 0 if marks.first_seq > 1 else np.full(len(last), fill_value=True)
+    is_judged = last >= 0 if marks.first_seq > 1 else np.full(len(last), fill_value=True)
     single = int(window_ms == 0)
-    ends = np.unique(window_ends(rows.times[judged & ~late], window_ms))
+    ends = np.unique(window_ends(rows.times[is_judged & ~late], window_ms))
     open_ = ends[ends + single > lowers[0]]
-    by_segment = np.char.add("segment ", rows.segments[lost].astype(str))
-    names = by_segment if rows.names is None else rows.names[lost]
+    by_segment = np.char.add("segment ", rows.segments[lost_numbers].astype(str))
+    names = by_segment if rows.names is None else rows.names[lost_numbers]
     return Judgement(
-        lost,
+        lost_numbers,
         np.where(writers == "", names, writers),
         verdicts,
-        int(np.count_nonzero(~judged)),
+        int(np.count_nonzero(~is_judged)),
         measure_waits(lowers, np.asarray(marks.written), open_, single),
     )

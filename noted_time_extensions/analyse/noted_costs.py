@@ -35,22 +35,26 @@ VERDICT_WORDS = {BROKEN_VERDICT: "its word was broken", UNKNOWN_VERDICT: "not kn
 
 
 def compute_noted_costs(
-    rows: Rows, window_ms: int, asked: StreamToJudge, stream: str
+    rows: Rows, window_ms: int, stream_to_judge: StreamToJudge, stream: str
 ) -> NotedCosts:
     """Read the marks of a stream and judge rows by them.
 
     If the last row arrived over a day from the last mark, waits are `None`, as in a replay.
     """
-    with closing(Transport(asked.url, token=asked.token)) as transport:
-        read = run(read_noted(stream, asked.domain), transport.ask)
-    AnotherLog.check(stream, read.logs, rows.log_id)
-    placed = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
-    found = judge(read.marks, placed, read.promises, read.owners, window_ms)
-    lost, times = len(found.lost), rows.arrivals
-    is_replayed = times is None or abs(int(times.max()) - read.marks.written[-1]) > DAY_MS
-    waited = () if is_replayed else compute_waits(found.waits)
-    costs = Figures(None, lost, 100 * lost / len(rows.times), None, *waited)
-    return NotedCosts(stream, len(read.marks), costs, found.not_judged, found.rows(rows.times))
+    with closing(Transport(stream_to_judge.url, token=stream_to_judge.token)) as transport:
+        noted_stream = run(read_noted(stream, stream_to_judge.domain), transport.ask)
+    AnotherLog.check(stream, noted_stream.logs, rows.log_id)
+    located_rows = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
+    judgement = judge(
+        noted_stream.marks, located_rows, noted_stream.promises, noted_stream.owners, window_ms
+    )
+    lost_count, times = len(judgement.lost), rows.arrivals
+    is_replayed = times is None or abs(int(times.max()) - noted_stream.marks.written[-1]) > DAY_MS
+    wait_figures = () if is_replayed else compute_waits(judgement.waits)
+    costs = Figures(None, lost_count, 100 * lost_count / len(rows.times), None, *wait_figures)
+    return NotedCosts(
+        stream, len(noted_stream.marks), costs, judgement.not_judged, judgement.rows(rows.times)
+    )
 
 
 def format_verdict(verdict: str) -> str:
@@ -62,19 +66,24 @@ def format_verdict(verdict: str) -> str:
     return VERDICT_WORDS.get(verdict) or f"late by contract: {verdict.replace('_', ' ')}"
 
 
-def print_lost(costs: NotedCosts, by: str) -> None:
+def print_lost(costs: NotedCosts, name_title: str) -> None:
     if costs.not_judged:
         rows = pluralize(costs.not_judged, "row")
         say(
             f"{rows} below the first mark kept of {costs.stream} not judged: it may have lost some."
         )
     if costs.lost:
-        say(f"Rows that the marks of {costs.stream} lost, by {by}:")
-        print_table({by: "name", **LOST_COLUMNS}, (each._asdict() for each in costs.lost))
+        say(f"Rows that the marks of {costs.stream} lost, by {name_title}:")
+        print_table(
+            {name_title: "name", **LOST_COLUMNS}, (name_rows._asdict() for name_rows in costs.lost)
+        )
 
 
 def check_words(costs: NotedCosts) -> None:
-    broken = [each for each in costs.lost if each.verdict == BROKEN_VERDICT]
-    if broken:
-        whose = ", ".join(f"{each.name} ({pluralize(each.rows, 'row')})" for each in broken)
-        fail(f"rows came below a time that their writer had noted: {whose}", status=1)
+    broken_promises = [name_rows for name_rows in costs.lost if name_rows.verdict == BROKEN_VERDICT]
+    if broken_promises:
+        writers = ", ".join(
+            f"{name_rows.name} ({pluralize(name_rows.rows, 'row')})"
+            for name_rows in broken_promises
+        )
+        fail(f"rows came below a time that their writer had noted: {writers}", status=1)

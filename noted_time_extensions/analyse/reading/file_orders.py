@@ -82,7 +82,9 @@ def _read_modification(file: Path) -> int:
 
 def _differ_in_number(name: str, other: str) -> bool:
     """Return whether the first difference of two names is a number, other than in a UUID."""
-    parts, other_parts = (split_numbers(RANDOM_PATTERN.sub("", each)) for each in (name, other))
+    parts, other_parts = (
+        split_numbers(RANDOM_PATTERN.sub("", file_name)) for file_name in (name, other)
+    )
     for part, other_part in zip(parts, other_parts, strict=False):
         if part != other_part:
             return isinstance(part, int)

@@ -57,15 +57,15 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
     columns: FileColumns,
     form: TimeForm,
     partition: str | None,
-    most: int,
+    max_rows: int,
     order: FileOrder | None,
 ) -> Rows:
     if "://" in pattern:
         remedy = "copy them, or use `analyse log` for a file log"
         raise Unreadable(f"{pattern!r} is a URL, but the files are read here: {remedy}")
-    named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
-    files = sort_files([Path(each) for each in named if Path(each).is_file()], order)
-    if not files and named:
+    paths = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
+    files = sort_files([Path(path) for path in paths if Path(path).is_file()], order)
+    if not files and paths:
         inside = Path(pattern, "*.parquet").as_posix()
         raise Rejected(f"{pattern!r} is a directory: name its files, for example {inside!r}")
     if not files:
@@ -77,7 +77,7 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
             "with the arrival time (--arrival COLUMN) or the partition (--partition COLUMN), or "
             "give --order name or --order modified"
         )
-    rows = _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
+    rows = _read_rows([(0, 0, file) for file in files], columns, form, partition, max_rows)
     if order is None:
         return rows
     return replace(rows, order_doubt=find_order_doubt(files, order))
@@ -87,15 +87,15 @@ def open_log(root: str, stream: str, ignore: Sequence[str]) -> LogDirectories:
     return LogDirectories(parse_root(root), stream, time.monotonic, ignore)
 
 
-def read_log(log: LogDirectories, columns: FileColumns, form: TimeForm, most: int) -> Rows:
+def read_log(log: LogDirectories, columns: FileColumns, form: TimeForm, max_rows: int) -> Rows:
     files = log.list_all()
     log.check_names()
     if not files:
         raise Rejected(f"the file log {log.root} has no rows of {log.stream!r}: check both names")
-    return _read_rows(files, columns, form, None, most)
+    return _read_rows(files, columns, form, None, max_rows)
 
 
-def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Table, int]:
+def _read_last_rows(file: LogPath, columns: list[str], max_rows: int) -> tuple[pa.Table, int]:
     """Return the last rows of a file, and how many are before them.
 
     Few rows are kept at a time, because a small file may have very many.
@@ -105,22 +105,24 @@ def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Ta
         raise Rejected(f"{file} has an unknown format: its name has to end in {NAME_ENDINGS}")
     if isinstance(file, Path) and not file.stat().st_size:
         raise Rejected(f"{file} is empty: leave it out")
-    kept, rows, before = deque[pa.RecordBatch](), 0, 0
+    last_batches, rows, before = deque[pa.RecordBatch](), 0, 0
     try:
         schema, read = _open_file(file, kind)
-        for each in columns:
-            if each not in schema.names:
-                there = ", ".join(schema.names)
-                raise Rejected(f"{file} has no column {each!r}; it has {there}")
+        for column in columns:
+            if column not in schema.names:
+                column_names = ", ".join(schema.names)
+                raise Rejected(f"{file} has no column {column!r}; it has {column_names}")
         for batch in read(columns=columns):
-            kept.append(batch.select(columns))
+            last_batches.append(batch.select(columns))
             rows += batch.num_rows
-            while kept and rows - before - kept[0].num_rows >= most:
-                before += kept.popleft().num_rows
+            while last_batches and rows - before - last_batches[0].num_rows >= max_rows:
+                before += last_batches.popleft().num_rows
     except (pa.ArrowException, OSError, KeyError) as error:
         raise Rejected(f"{file} cannot be read: {error}") from error
-    table = pa.Table.from_batches(kept, pa.schema([schema.field(each) for each in columns]))
-    table = table.slice(max(0, table.num_rows - most))
+    table = pa.Table.from_batches(
+        last_batches, pa.schema([schema.field(column) for column in columns])
+    )
+    table = table.slice(max(0, table.num_rows - max_rows))
     return _keep_as_text(table) if kind == "csv" else table, rows - table.num_rows
 
 
@@ -131,16 +133,16 @@ def _open_file(file: LogPath, kind: str) -> tuple[pa.Schema, Callable[..., Itera
         return parquet.schema_arrow, parquet.iter_batches
     if kind == "json":
         return _open_json_lines(file)
-    found = ds.dataset(file, format=kind)
-    return found.schema, found.to_batches
+    dataset = ds.dataset(file, format=kind)
+    return dataset.schema, dataset.to_batches
 
 
 def _open_json_lines(file: Path) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
     """Keep dates as text, because pyarrow would read dates without a zone as UTC."""
-    found = [_name_dates_text(read_json(lines).schema) for lines in _read_lines(file)]
-    if not found:
+    schemas = [_name_dates_text(read_json(lines).schema) for lines in _read_lines(file)]
+    if not schemas:
         raise Rejected(f"{file} is empty")
-    schema = pa.unify_schemas(found, promote_options="permissive")
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
     options = ParseOptions(explicit_schema=schema)
 
     def read_batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -154,8 +156,8 @@ def _read_lines(file: Path) -> Iterator[io.BytesIO]:
     """Yield whole lines, about `LINES_BYTES` at a time."""
     rest = b""
     with pa.input_stream(file) as stream:
-        while read := stream.read(LINES_BYTES):
-            lines, end, rest = (rest + read).rpartition(b"\n")
+        while block := stream.read(LINES_BYTES):
+            lines, end, rest = (rest + block).rpartition(b"\n")
             if lines.strip():
                 yield io.BytesIO(lines + end)
     if rest.strip():
@@ -163,14 +165,16 @@ def _read_lines(file: Path) -> Iterator[io.BytesIO]:
 
 
 def _name_dates_text(schema: pa.Schema) -> pa.Schema:
-    types = (pa.string() if pa.types.is_temporal(each.type) else each.type for each in schema)
+    types = (pa.string() if pa.types.is_temporal(column.type) else column.type for column in schema)
     return pa.schema([*zip(schema.names, types, strict=True)])
 
 
 def _keep_as_text(table: pa.Table) -> pa.Table:
-    for n, each in enumerate(table.schema):
-        if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
-            table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
+    for number, column in enumerate(table.schema):
+        if pa.types.is_temporal(column.type) and getattr(column.type, "tz", None) is None:
+            table = table.set_column(
+                number, column.name, pc.cast(table.column(number), pa.string())
+            )
     return table
 
 
@@ -179,16 +183,16 @@ def _read_rows(
     columns: FileColumns,
     form: TimeForm,
     partition: str | None,
-    most: int,
+    max_rows: int,
 ) -> Rows:
     """Read files, each given by its partition, start offset and path."""
-    given = (columns.time, columns.arrival, partition, columns.who)
-    wanted = [*dict.fromkeys(each for each in given if each is not None)]
+    column_options = (columns.time, columns.arrival, partition, columns.who)
+    column_names = [*dict.fromkeys(name for name in column_options if name is not None)]
     tables = list[pa.Table]()
     segments, offsets, places = (list["NDArray[np.int64]"]() for _ in range(3))
-    left, before = most, 0
+    left, before = max_rows, 0
     for place, (segment, start, file) in reversed([*enumerate(files)]):
-        table, more = _read_last_rows(file, wanted, left)
+        table, more = _read_last_rows(file, column_names, left)
         tables.append(table)
         segments.append(np.full(len(table), segment))
         offsets.append(start + more + np.arange(len(table)))
@@ -201,18 +205,20 @@ def _read_rows(
     except pa.ArrowException as error:
         raise Rejected(f"these files write a column in different forms: {error}") from error
     if not len(table):
-        where = f"{files[0][2]} has" if len(files) == 1 else f"these {len(files)} files have"
-        raise Rejected(f"{where} no rows: name files with rows")
+        subject = f"{files[0][2]} has" if len(files) == 1 else f"these {len(files)} files have"
+        raise Rejected(f"{subject} no rows: name files with rows")
     arrivals, arrival = None, _find_modification(files)
     if columns.arrival is not None:
         arrivals, *_ = _convert_times(table, columns.arrival, form, arrival)
         arrival = find_arrival(pc.drop_null(arrivals)[:FIRST_TIMES].to_pylist(), arrival)
     times, second, left_out = _convert_times(table, columns.time, form, arrival)
-    kept = np.flatnonzero(pc.is_valid(times).to_numpy())
-    without = len(table) - len(kept) - left_out.total()
-    if not len(kept):
+    row_numbers = np.flatnonzero(pc.is_valid(times).to_numpy())
+    without = len(table) - len(row_numbers) - left_out.total()
+    if not len(row_numbers):
         raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
-    notices = [f"{pluralize(n, 'row')} left out, with {kind}." for kind, n in left_out.items()]
+    notices = [
+        f"{pluralize(number, 'row')} left out, with {kind}." for kind, number in left_out.items()
+    ]
     if arrivals is not None:
         if arrivals.null_count:
             missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
@@ -220,26 +226,30 @@ def _read_rows(
         notices.append(f"Rows came in as {columns.arrival} says.")
     if before:
         total = pluralize(before + len(table), "row")
-        notices.append(f"The last {most:,} of {total} are judged; --records takes more.")
+        notices.append(f"The last {max_rows:,} of {total} are judged; --records takes more.")
     return Rows(
         columns.time,
-        _convert_values(times)[kept],
-        (np.concatenate(segments) if partition is None else _read_names(table, partition))[kept],
-        np.concatenate(offsets)[kept],
-        None if arrivals is None else _convert_values(arrivals)[kept],
+        _convert_values(times)[row_numbers],
+        (np.concatenate(segments) if partition is None else _read_names(table, partition))[
+            row_numbers
+        ],
+        np.concatenate(offsets)[row_numbers],
+        None if arrivals is None else _convert_values(arrivals)[row_numbers],
         columns.who,
-        None if columns.who is None else _read_names(table, columns.who)[kept],
+        None if columns.who is None else _read_names(table, columns.who)[row_numbers],
         without,
         notices,
-        second=None if second is times else _convert_values(second)[kept],
-        files=np.concatenate(places)[kept],
+        second=None if second is times else _convert_values(second)[row_numbers],
+        files=np.concatenate(places)[row_numbers],
     )
 
 
 def _find_modification(files: Sequence[tuple[int, int, LogPath]]) -> int:
     """Return when the newest local file was modified, in Unix ms, or now without any."""
-    modified = [file.stat().st_mtime_ns // 10**6 for *_, file in files if isinstance(file, Path)]
-    return max(modified, default=int(time.time() * 1000))
+    modification_times = [
+        file.stat().st_mtime_ns // 10**6 for *_, file in files if isinstance(file, Path)
+    ]
+    return max(modification_times, default=int(time.time() * 1000))
 
 
 def _convert_times(table: pa.Table, column: str, form: TimeForm, arrival: int) -> ArrowTimes:
@@ -253,5 +263,5 @@ def _read_names(table: pa.Table, column: str) -> NDArray[Any]:
 
 
 def _convert_values(times: pa.ChunkedArray) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = times.fill_null(0).to_numpy()
-    return found
+    values: NDArray[np.int64] = times.fill_null(0).to_numpy()
+    return values

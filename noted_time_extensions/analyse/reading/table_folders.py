@@ -21,7 +21,9 @@ def refuse_tables(pattern: str, files: Iterable[Path]) -> None:
     """Raise `Rejected` if a Parquet file lies in the folder of a table."""
     folders = {file.absolute().parent for file in files if ".parquet" in file.name}
     base = _find_base(pattern)
-    for folder in sorted({above for each in folders for above in _list_above(each, base)}):
+    for folder in sorted(
+        {folder_above for folder in folders for folder_above in _list_above(folder, base)}
+    ):
         for name, has_marker, remedy in _TABLE_KINDS:
             if has_marker(folder):
                 raise Rejected(
@@ -39,15 +41,17 @@ def _find_base(pattern: str) -> Path:
     """
     path = Path(pattern).absolute()
     parts = path.parent.parts
-    plain = next((n for n, part in enumerate(parts) if WILDCARD_CHARACTERS & set(part)), len(parts))
+    plain = next(
+        (number for number, part in enumerate(parts) if WILDCARD_CHARACTERS & set(part)), len(parts)
+    )
     return Path(*parts[:plain])
 
 
 def _list_above(folder: Path, base: Path) -> Iterator[Path]:
     """Yield a folder, those up to the base of the pattern, and three more."""
-    above = [folder, *folder.parents]
-    levels = above.index(base) if base in above else 0
-    yield from above[: levels + LEVELS_ABOVE + 1]
+    folders_above = [folder, *folder.parents]
+    levels = folders_above.index(base) if base in folders_above else 0
+    yield from folders_above[: levels + LEVELS_ABOVE + 1]
 
 
 def _is_delta(folder: Path) -> bool:

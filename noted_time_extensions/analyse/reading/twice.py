@@ -31,52 +31,56 @@ def resolve_twice(
     In the other reading, a row that steps back is in the hour that is nearer to the rows before it.
     That is clear for a partition if no row steps back then.
     """
-    times, other, doubted = first.copy(), first.copy(), list[Any]()
-    for unordered in group_rows(partitions):
-        part = unordered
+    times, other, doubted_rows = first.copy(), first.copy(), list[Any]()
+    for partition_rows in group_rows(partitions):
+        part = partition_rows
         if arrivals is not None:
-            part = unordered[np.argsort(arrivals[unordered], kind="stable")]
+            part = partition_rows[np.argsort(arrivals[partition_rows], kind="stable")]
         early, late = first[part], second[part]
         largest = np.maximum.accumulate(early)
-        for at in _split_hours(np.flatnonzero(early != late), early):
-            near = early[: at[0]] > early[at[0]] - HOURS_BEFORE_MS
-            clear = CLEAR_STEP * (largest - early)[: at[0]][near].max(initial=0)
-            nearer = _read_nearer(early[at], late[at], largest[at[0]], clear)
-            other[part[at]] = nearer
-            if _find_disorder(early[at]) > clear >= _find_disorder(nearer):
-                times[part[at]] = nearer
+        for hour_rows in _split_hours(np.flatnonzero(early != late), early):
+            near = early[: hour_rows[0]] > early[hour_rows[0]] - HOURS_BEFORE_MS
+            clear = CLEAR_STEP * (largest - early)[: hour_rows[0]][near].max(initial=0)
+            nearer = _read_nearer(early[hour_rows], late[hour_rows], largest[hour_rows[0]], clear)
+            other[part[hour_rows]] = nearer
+            if _find_disorder(early[hour_rows]) > clear >= _find_disorder(nearer):
+                times[part[hour_rows]] = nearer
             else:
-                doubted.append(part[at])
-    return times, other, np.concatenate([np.empty(0, np.int64), *doubted])
+                doubted_rows.append(part[hour_rows])
+    return times, other, np.concatenate([np.empty(0, np.int64), *doubted_rows])
 
 
 def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
     """Name the hours with rows, of each autumn."""
-    for at in _split_hours(np.arange(len(times)), times):
-        length = int(second[at[0]] - times[at[0]])
-        floor = floor_time(int(times[at[0]]), length, zone)
+    for hour_rows in _split_hours(np.arange(len(times)), times):
+        length = int(second[hour_rows[0]] - times[hour_rows[0]])
+        floor = floor_time(int(times[hour_rows[0]]), length, zone)
         start = (EPOCH + timedelta(milliseconds=floor)).astimezone(zone)
         end = start + timedelta(milliseconds=length)
-        lie = "lies" if len(at) == 1 else "lie"
+        lie = "lies" if len(hour_rows) == 1 else "lie"
         yield (
-            f"{pluralize(len(at), 'row')} {lie} between {start:%H:%M} and {end:%H:%M} of "
+            f"{pluralize(len(hour_rows), 'row')} {lie} between {start:%H:%M} and {end:%H:%M} of "
             f"{start:%Y-%m-%d}, which {zone} had twice"
         )
 
 
-def _split_hours(at: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
+def _split_hours(rows: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
     """Split rows by the hour that they are in: there is at most one in half a year."""
-    for group in group_rows(times[at] // (YEAR_MS // 2)) if len(at) else ():
-        yield at[group]
+    for group in group_rows(times[rows] // (YEAR_MS // 2)) if len(rows) else ():
+        yield rows[group]
 
 
 def _find_disorder(times: Times) -> int:
     return int((np.maximum.accumulate(times) - times).max())
 
 
-def _read_nearer(first: Times, second: Times, reached: int, clear: int) -> Times:
-    found = np.empty(len(first), np.int64)
-    for n, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        found[n] = other if clear < reached - one >= other - reached else one
-        reached = max(reached, int(found[n]))
-    return found
+def _read_nearer(first: Times, second: Times, largest: int, clear: int) -> Times:
+    times = np.empty(len(first), np.int64)
+    for place, (first_time, second_time) in enumerate(
+        zip(first.tolist(), second.tolist(), strict=True)
+    ):
+        times[place] = (
+            second_time if clear < largest - first_time >= second_time - largest else first_time
+        )
+        largest = max(largest, int(times[place]))
+    return times
