@@ -30,17 +30,17 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     late = late_of(verdict)
     counts = verdict.wrong, verdict.missed, len(late)
     longest = f"{late[-1] / HOUR_MS:.0f} h" if late else ""
-    called = f"{verdict.called:,} of {verdict.hours:,}"
-    return verdict.name, called, *(f"{each:,}" for each in counts), longest
+    called_share = f"{verdict.called:,} of {verdict.hours:,}"
+    return verdict.name, called_share, *(f"{count:,}" for count in counts), longest
 
 
 def late_of(verdict: Verdict) -> list[int]:
     """Return the delays of hours that were called complete too late."""
-    return [each for each in verdict.late_ms if each]
+    return [late_ms for late_ms in verdict.late_ms if late_ms]
 
 
 def meaning(
-    verdicts: Sequence[Verdict], others: Others, warnings: Sequence[str], hours: Hours
+    verdicts: Sequence[Verdict], other_jobs: Others, warnings: Sequence[str], hours: Hours
 ) -> tuple[str, ...]:
     """Return sentences on the table, the changes by others, and the hours."""
     claim, newest = verdicts
@@ -51,16 +51,16 @@ def meaning(
             f"called {newest.wrong:,} hours complete while flights were still in the air, or had "
             f"been removed by an overwrite: jobs that start then miss {newest.missed:,} flights."
         ),
-        f"Compactions on the way: {others.compactions:,}. None changed the claim.",
+        f"Compactions on the way: {other_jobs.compactions:,}. None changed the claim.",
         (
-            f"On {_moment(others.when['overwrite'])} the table was overwritten with a copy of "
-            f"{_moment(others.when['copy'])}. That ended the claim, and readers learn why: "
-            f"{others.reason}."
+            f"On {_moment(other_jobs.when['overwrite'])} the table was overwritten with a copy of "
+            f"{_moment(other_jobs.when['copy'])}. That ended the claim, and readers learn why: "
+            f"{other_jobs.reason}."
         ),
-        *[f"The query went on, and warned with each commit: {each}" for each in warnings[:1]],
+        *[f"The query went on, and warned with each commit: {warning}" for warning in warnings[:1]],
         (
-            f"On {_moment(others.when['accept'])} the owner of the table appended the flights "
-            f"that were lost, and vouched for it:\n  {others.command}\n  {others.accepted}"
+            f"On {_moment(other_jobs.when['accept'])} the owner of the table appended the flights "
+            f"that were lost, and vouched for it:\n  {other_jobs.command}\n  {other_jobs.accepted}"
         ),
         (
             "The claim rises again with the next commit of the query: it was late for "
@@ -73,10 +73,15 @@ def meaning(
     )
 
 
-def figures(verdicts: Sequence[Verdict], others: Others) -> dict[str, Any]:
-    methods = [asdict(each) for each in verdicts]
-    ended = {"why": others.reason, "accepted": others.accepted}
-    return {"methods": methods, "when": others.when, "compactions": others.compactions, **ended}
+def figures(verdicts: Sequence[Verdict], other_jobs: Others) -> dict[str, Any]:
+    methods = [asdict(verdict) for verdict in verdicts]
+    end_of_claim = {"why": other_jobs.reason, "accepted": other_jobs.accepted}
+    return {
+        "methods": methods,
+        "when": other_jobs.when,
+        "compactions": other_jobs.compactions,
+        **end_of_claim,
+    }
 
 
 def _moment(time: int) -> str:

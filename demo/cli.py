@@ -90,26 +90,28 @@ def flights(  # noqa: PLR0913 - the options of a command
     end_with_this_process()
     console = Console()
     with _ending_in_order(console), ExitStack() as stack:
-        played = _story(story, of_tables=of_tables, on_kafka=on_kafka)
-        if store and (played or on_kafka):
+        story_to_play = _story(story, of_tables=of_tables, on_kafka=on_kafka)
+        if store and (story_to_play or on_kafka):
             raise typer.BadParameter("--store s3 is for the comparison on files alone")
         data = read_flights(months, days or (tables.DAYS if of_tables else None))
         delays, run_own = findings.choose_delays(data), months == 1
-        where = {"on_kafka": on_kafka, "in_store": store is not None}
-        plot = report.plot(data, delays, run_own=run_own, **where)
-        _say(console, report.opening(data), *(played.opening(data) if played else plot))
+        places = {"on_kafka": on_kafka, "in_store": store is not None}
+        plot = report.plot(data, delays, run_own=run_own, **places)
+        _say(
+            console, report.opening(data), *(story_to_play.opening(data) if story_to_play else plot)
+        )
         scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(scratch))
         _clear(out)
         logging.basicConfig(filename=out / LOG_FILE, filemode="w", level=logging.INFO)
         stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
         url = stack.enter_context(controller(out / DATABASE, directory))
-        with open_stage(data, url, directory, out, console, **where) as stage:
-            if played:
-                result = stage.beside.submit(played.play, stage).result()
+        with open_stage(data, url, directory, out, console, **places) as stage:
+            if story_to_play:
+                result = stage.beside.submit(story_to_play.play, stage).result()
             else:
                 result = findings.play(stage, run_own=run_own)
-        _show(console, result, out / (played.NAME if played else "flights"))
+        _show(console, result, out / (story_to_play.NAME if story_to_play else "flights"))
         if of_tables:
             table = quote(f"delta:{out / tables.TABLE}")
             _say(console, f"The table stays; ask it:\n  {name_program()} complete-to {table}")

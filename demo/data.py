@@ -74,12 +74,12 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
     rows = rows[rows["month"] <= months]
     if days is not None:
         rows = rows[pd.to_datetime(rows[["year", "month", "day"]]).dt.dayofyear <= days]
-    departed = rows["dep_time"].notna() & rows["dep_delay"].notna()
-    timed = departed & rows["air_time"].notna()
+    has_departed = rows["dep_time"].notna() & rows["dep_delay"].notna()
+    has_landed = has_departed & rows["air_time"].notna()
     return Flights(
-        landed=tuple(sorted(_flights(rows[timed]))),
-        cancelled=int((~departed).sum()),
-        untimed=int((departed & ~timed).sum()),
+        landed=tuple(sorted(_flights(rows[has_landed]))),
+        cancelled=int((~has_departed).sum()),
+        untimed=int((has_departed & ~has_landed).sum()),
     )
 
 
@@ -89,8 +89,10 @@ def _flights(rows: pd.DataFrame) -> list[Flight]:
     `time_hour` is in UTC, unlike `dep_time`, which also hides the date of a late flight.
     """
     hours = pd.to_datetime(rows["time_hour"], utc=True).dt.tz_localize(None)
-    scheduled = hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS
-    departures = scheduled + (rows["dep_delay"] * MINUTE_MS).astype("int64")
+    scheduled_departures = (
+        hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS
+    )
+    departures = scheduled_departures + (rows["dep_delay"] * MINUTE_MS).astype("int64")
     landings = departures + (rows["air_time"] * MINUTE_MS).astype("int64")
     columns = (landings, departures, rows["carrier"], rows["origin"])
-    return [Flight(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+    return [Flight(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -49,15 +49,15 @@ LEAST_ROWS, MOST_BATCHES = 200, 1000
 
 def choose_delays(flights: Flights) -> tuple[int, ...]:
     """Return the tried delays in ms, and then the least that loses nothing, in full minutes."""
-    least = -(-least_delay_without_loss(flights) // MINUTE_MS) * MINUTE_MS
-    return *(hours * HOUR_MS for hours in DELAY_HOURS), least
+    least_delay_ms = -(-least_delay_without_loss(flights) // MINUTE_MS) * MINUTE_MS
+    return *(hours * HOUR_MS for hours in DELAY_HOURS), least_delay_ms
 
 
 def play(stage: Stage, *, run_own: bool) -> Result:
     findings = find(stage, run_own=run_own)
     rising = range(HOUR_MS, max(choose_delays(stage.flights)) + 1, HOUR_MS // 10)
     curve = [own_watermark(stage.flights, delay_ms) for delay_ms in rising]
-    lost = findings.measured[0].lost
+    lost_count = findings.measured[0].lost
     perfect_ms = analyse_flights(stage.flights).perfect.median_ms
     return Result(
         table=report.table(findings),
@@ -67,46 +67,55 @@ def play(stage: Stage, *, run_own: bool) -> Result:
             "": picture.draw(findings, curve, perfect_ms),
             "-dark": picture.draw(findings, curve, perfect_ms, picture.DARK_PALETTE),
         },
-        broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
+        broken=(f"Noted time lost {lost_count:,} rows.",) if lost_count else (),
     )
 
 
 def find(stage: Stage, *, run_own: bool) -> Findings:
     """Replay the flights and run the queries; return measurements and predictions."""
-    own = stage.beside.submit(_count_under_own_watermark, stage) if run_own else None
+    own_future = stage.beside.submit(_count_under_own_watermark, stage) if run_own else None
     broker, incidents = stage.broker, list[str]()
-    run, replayed = _count_from_kafka(stage, broker, incidents) if broker else _count_files(stage)
-    counted = truth(_read_written(stage))
-    measured = [
-        compute_noted_outcome(run, counted, replayed, cuts_of(stage.url, stage.flights.window_ends))
+    run, replay_result = (
+        _count_from_kafka(stage, broker, incidents) if broker else _count_files(stage)
+    )
+    counts = truth(_read_written(stage))
+    outcomes = [
+        compute_noted_outcome(
+            run, counts, replay_result, cuts_of(stage.url, stage.flights.window_ends)
+        )
     ]
-    if own:
-        landed = stage.flights.landed
-        measured += [
-            compute_own_outcome(own.result(), hours, counted, landed) for hours in DELAY_HOURS
+    if own_future:
+        landed_flights = stage.flights.landed
+        outcomes += [
+            compute_own_outcome(own_future.result(), hours, counts, landed_flights)
+            for hours in DELAY_HOURS
         ]
-    predicted = [own_watermark(stage.flights, each) for each in choose_delays(stage.flights)]
-    both = tuple(measured), (simulate_noted_time(stage.flights), *predicted)
+    predictions = [
+        own_watermark(stage.flights, delay_ms) for delay_ms in choose_delays(stage.flights)
+    ]
+    both = tuple(outcomes), (simulate_noted_time(stage.flights), *predictions)
     return Findings(*both, tuple(incidents))
 
 
 def _read_written(stage: Stage) -> DataFrame:
     """Return all rows of the log, read without noted time."""
-    read = stage.spark.read
+    reader = stage.spark.read
     if stage.store:
         return stage.spark.createDataFrame(read_parquet(f"{stage.log}/{STREAM}"))
     return (
-        kafka.read(read, stage.bootstrap) if stage.broker else read.parquet(f"{stage.log}/{STREAM}")
+        kafka.read(reader, stage.bootstrap)
+        if stage.broker
+        else reader.parquet(f"{stage.log}/{STREAM}")
     )
 
 
 def _count_files(stage: Stage) -> tuple[Run, Replayed]:
     """Let the carriers write the file log, and count it under noted time."""
     stops = list(steps(stage.flights))
-    done = stage.bar("The carriers write as flights land, and note", len(stops))
+    advance = stage.bar("The carriers write as flights land, and note", len(stops))
     with start_carriers(stage.flights.carriers, stage.log, stage.url) as carriers:
-        replayed = replay(stops, carriers.take, on_step=done)
-    return stage.beside.submit(_count_under_noted_time, stage).result(), replayed
+        replay_result = replay(stops, carriers.take, on_step=advance)
+    return stage.beside.submit(_count_under_noted_time, stage).result(), replay_result
 
 
 def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tuple[Run, Replayed]:
@@ -116,7 +125,7 @@ def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tup
     """
     stops = list(steps(stage.flights))
     landings = [stop.clock for stop in stops[len(stops) * 2 // 3 :] if stop.landed]
-    done = stage.bar("The carriers write as flights land, and note", len(stops))
+    advance = stage.bar("The carriers write as flights land, and note", len(stops))
     with kafka.start_carriers(broker, stage.url, stage.flights.carriers) as carriers:
         live = stage.beside.submit(_count_live, stage, until=stops[-1].clock)
 
@@ -128,41 +137,41 @@ def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tup
             return carriers.take(stop)
 
         try:
-            replayed = replay(stops, take, on_step=done)
+            replay_result = replay(stops, take, on_step=advance)
         except BaseException:
             for query in stage.spark.streams.active:
                 query.stop()  # it would wait for ever for a carrier that has ended
             raise
-    return live.result(), replayed
+    return live.result(), replay_result
 
 
 def _count_live(stage: Stage, until: int) -> Run:
     """Run the query under noted time until the watermark is at `until`, in Unix ms."""
-    done = stage.bar("Spark counts live, and gives hours out", len(stage.flights.window_ends))
+    advance = stage.bar("Spark counts live, and gives hours out", len(stage.flights.window_ends))
     checkpoint = stage.directory / "noted"
-    given = stage.spark, stage.bootstrap, stage.url, str(checkpoint)
-    counts = hourly(kafka.read_noted(*given))
-    return run_until(until, counts, checkpoint, lambda run: done(len(find_batches(run, 0))))
+    source_options = stage.spark, stage.bootstrap, stage.url, str(checkpoint)
+    counts = hourly(kafka.read_noted(*source_options))
+    return run_until(until, counts, checkpoint, lambda run: advance(len(find_batches(run, 0))))
 
 
 def _count_under_own_watermark(stage: Stage) -> Run:
     """Run the query under Spark's own watermark, at all tried delays."""
     batches = list(merge_minutes(stage.flights))
-    done = stage.bar("Spark counts under its own watermark", len(batches) + 1)
+    advance = stage.bar("Spark counts under its own watermark", len(batches) + 1)
     archive = stage.directory / "archive"
     write_archive(archive, batches)
     flights = add_own_watermarks(read_archive(stage.spark, archive), DELAY_HOURS)
-    own = stage.directory / "own"
-    return run_to_the_end(hourly(flights), own, lambda run: done(len(run.given_out)))
+    checkpoint = stage.directory / "own"
+    return run_to_the_end(hourly(flights), checkpoint, lambda run: advance(len(run.given_out)))
 
 
 def _count_under_noted_time(stage: Stage) -> Run:
     rows = len(stage.flights.landed)
-    most = max(LEAST_ROWS, rows // MOST_BATCHES)
-    done = stage.bar("Spark counts under noted time", -(-rows // most) + 1)
-    flights = read_noted(stage.spark, stage.log, stage.url, Batches(most))
-    noted = stage.directory / "noted"
-    return run_to_the_end(hourly(flights), noted, lambda run: done(len(run.given_out)))
+    batch_rows = max(LEAST_ROWS, rows // MOST_BATCHES)
+    advance = stage.bar("Spark counts under noted time", -(-rows // batch_rows) + 1)
+    flights = read_noted(stage.spark, stage.log, stage.url, Batches(batch_rows))
+    checkpoint = stage.directory / "noted"
+    return run_to_the_end(hourly(flights), checkpoint, lambda run: advance(len(run.given_out)))
 
 
 def cuts_of(url: str, window_ends: Iterable[int], domain: str = DOMAIN) -> Cuts:

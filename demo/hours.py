@@ -53,9 +53,9 @@ class Hours:
         words = ["claim", "inherit", hours, "--name", NAME, "--time-of", HOUR_END, "--from", pin]
         self._run(*words).check_returncode()
         words = ["why", hours, format_time(hour_after(min(stop.notes.values())))]
-        done = self._run(*words)
+        process = self._run(*words)
         self.asked = shlex.join(["noted-time", *words])
-        self.answer, self.status = done.stdout.strip(), done.returncode
+        self.answer, self.status = process.stdout.strip(), process.returncode
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         ours: Mapping[str, str] = {"NOTED_TIME_URL": self._url, PROGRAM_VARIABLE: "noted-time"}

@@ -69,21 +69,21 @@ def read_rows(location: str, version: int | None = None) -> Counter[Flight]:
 
 
 def read_looks(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
-    read: dict[str, Counter[Flight]] = {}
+    rows_by_file: dict[str, Counter[Flight]] = {}
     missing, present = read_rows(location), set[str]()
     for look in looks:
         files = set(DeltaTable(location, version=look.version).file_uris())
-        read |= {file: _rows_in(file) for file in files - read.keys()}
+        rows_by_file |= {file: _rows_in(file) for file in files - rows_by_file.keys()}
         for file in files - present:
-            missing.subtract(read[file])
+            missing.subtract(rows_by_file[file])
         for file in present - files:
-            missing.update(read[file])
+            missing.update(rows_by_file[file])
         missing, present = +missing, files
         hours = Counter[int]()
         for flight, times in missing.items():
             hours[flight.window_end] += times
         truth = min((flight.departure for flight in missing), default=look.clock)
-        newest = max((row.departure for file in files for row in read[file]), default=None)
+        newest = max((row.departure for file in files for row in rows_by_file[file]), default=None)
         yield Seen(look.clock, min(truth, look.clock), look.claim, newest, hours)
 
 
@@ -96,16 +96,18 @@ def judge(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> 
     >>> judge("newest", looks, [10], lambda look: look.newest)
     Verdict(name='newest', hours=1, called=1, wrong=1, missed=1, late_ms=())
     """
-    wrong, missed, late = 0, 0, list[int]()
+    wrong, missed_count, late = 0, 0, list[int]()
     for end in ends:
-        calls = [look for look in looks if (said := says(look)) is not None and said >= end]
+        calls = [
+            look for look in looks if (called_to := says(look)) is not None and called_to >= end
+        ]
         true_at = next(look.clock for look in looks if look.truth >= end)
         if any(look.truth < end for look in calls):
             wrong += 1
-            missed += calls[0].missing.get(end, 0)
+            missed_count += calls[0].missing.get(end, 0)
         elif calls:
             late.append(calls[0].clock - true_at)
-    return Verdict(name, len(ends), wrong + len(late), wrong, missed, tuple(sorted(late)))
+    return Verdict(name, len(ends), wrong + len(late), wrong, missed_count, tuple(sorted(late)))
 
 
 def _rows_in(file: str) -> Counter[Flight]:

@@ -71,11 +71,11 @@ class Carriers:
                 continue
         return "A partition was added."
 
-    def kill_one(self, landed: Mapping[str, Sequence[Flight]]) -> str:
+    def kill_one(self, landed_flights: Mapping[str, Sequence[Flight]]) -> str:
         """Let a process take over a carrier's name, and kill it in its transaction."""
-        name = max(landed, key=lambda each: len(landed[each]))
+        name = max(landed_flights, key=lambda carrier_name: len(landed_flights[carrier_name]))
         self._producers[name].close()
-        rows = json.dumps([(each.departure, record(each)) for each in landed[name]])
+        rows = json.dumps([(flight.departure, record(flight)) for flight in landed_flights[name]])
         words = ["-m", "demo.killed_carrier", self._broker.address, STREAM, self._url, name, rows]
         with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE) as carrier:
             assert carrier.stdout is not None  # noqa: S101 - it is a pipe
@@ -83,8 +83,8 @@ class Carriers:
             carrier.kill()
         self._producers[name] = self._producer(name)
         return (
-            f"{name} was killed (-9) with {len(landed[name])} flights in an open transaction and "
-            "started again: Kafka aborted the transaction, and the flights were written again."
+            f"{name} was killed (-9) with {len(landed_flights[name])} flights in an open "
+            "transaction and started again: Kafka aborted the transaction, and the flights were written again."
         )
 
     def _producer(self, name: str) -> KafkaNotedProducer:

@@ -111,10 +111,10 @@ class Run:
 
     def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
         """Add Spark's report of each batch, in order."""
-        read = 0
+        rows_read = 0
         for batch in progress:
-            read += batch["sources"][0]["numInputRows"]
-            self.read[batch["batchId"]] = read
+            rows_read += batch["sources"][0]["numInputRows"]
+            self.read[batch["batchId"]] = rows_read
             self.watermark = max(self.watermark, unix_ms(batch["eventTime"]["watermark"]))
 
 
@@ -145,22 +145,22 @@ def format_delay(delay_ms: int) -> str:
 
 
 def compute_own_outcome(
-    run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]
+    run: Run, delay_hours: int, truth: Truth, flights: Sequence[Flight]
 ) -> Outcome:
-    """Return the outcome of Spark's own watermark at one delay; `landed` is the ordered input."""
+    """Return the outcome of Spark's own watermark at one delay; `flights` is the ordered input."""
     delay_ms = delay_hours * HOUR_MS
     latencies = sorted(
-        landed[run.read[number - 1] - 1].landing - end
+        flights[run.read[number - 1] - 1].landing - end
         for end, number in find_batches(run, delay_hours).items()
     )
-    lost = count_lost(list_results(run, delay_hours), truth, run.watermark - delay_ms)
-    return Outcome(delay_ms, sum(truth.values()), lost, tuple(latencies))
+    lost_count = count_lost(list_results(run, delay_hours), truth, run.watermark - delay_ms)
+    return Outcome(delay_ms, sum(truth.values()), lost_count, tuple(latencies))
 
 
-def compute_noted_outcome(run: Run, truth: Truth, replayed: Replayed, cuts: Cuts) -> Outcome:
-    latencies = sorted(replayed.clock_at(cuts[end]) - end for end in find_batches(run, 0))
-    lost = count_lost(list_results(run, 0), truth, run.watermark)
-    return Outcome(None, sum(truth.values()), lost, tuple(latencies))
+def compute_noted_outcome(run: Run, truth: Truth, replay_result: Replayed, cuts: Cuts) -> Outcome:
+    latencies = sorted(replay_result.clock_at(cuts[end]) - end for end in find_batches(run, 0))
+    lost_count = count_lost(list_results(run, 0), truth, run.watermark)
+    return Outcome(None, sum(truth.values()), lost_count, tuple(latencies))
 
 
 def list_results(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
@@ -181,8 +181,11 @@ def count_lost(counts: Iterator[tuple[int, Count]], truth: Truth, watermark: int
 
     Later windows are still open. A row too many counts like a row too few.
     """
-    counted: Counter[tuple[int, str]] = Counter()
+    counts_by_group: Counter[tuple[int, str]] = Counter()
     for _, count in counts:
-        counted[count.end, count.origin] += count.flights
-    closed = {group: flights for group, flights in truth.items() if group[0] <= watermark}
-    return sum(abs(closed.get(group, 0) - counted[group]) for group in closed.keys() | counted)
+        counts_by_group[count.end, count.origin] += count.flights
+    closed_groups = {group: flights for group, flights in truth.items() if group[0] <= watermark}
+    return sum(
+        abs(closed_groups.get(group, 0) - counts_by_group[group])
+        for group in closed_groups.keys() | counts_by_group
+    )

@@ -59,11 +59,11 @@ def outage_of(flights: Flights) -> tuple[int, int]:
 def add_outage(flights: Flights) -> Flights:
     """Return the flights with the time when they become known as their landing."""
     outage = outage_of(flights)
-    known = (
-        each._replace(landing=outage[1]) if _is_hidden(each, outage) else each
-        for each in flights.landed
+    known_flights = (
+        flight._replace(landing=outage[1]) if _is_hidden(flight, outage) else flight
+        for flight in flights.landed
     )
-    return replace(flights, landed=tuple(sorted(known)))
+    return replace(flights, landed=tuple(sorted(known_flights)))
 
 
 def _is_hidden(flight: Flight, outage: tuple[int, int]) -> bool:
@@ -72,40 +72,45 @@ def _is_hidden(flight: Flight, outage: tuple[int, int]) -> bool:
 
 def opening(flights: Flights) -> list[str]:
     begin, end = outage_of(flights)
-    hidden = sum(_is_hidden(each, (begin, end)) for each in flights.landed)
-    unnoted = (
+    hidden_count = sum(_is_hidden(flight, (begin, end)) for flight in flights.landed)
+    about_airports = (
         "Each airport has a partition of a Kafka topic, and a plain producer writes its "
         f"flights as they land, and notes nothing. {CUT_OFF} is cut off for "
-        f"{(end - begin) / HOUR_MS:.0f} hours; its {hidden:,} flights of that time "
+        f"{(end - begin) / HOUR_MS:.0f} hours; its {hidden_count:,} flights of that time "
         "are written when it is back."
     )
-    observed = (
+    about_observer = (
         f"After each {ROWS_PER_LOOK} flights, an observer asks the broker for the newest timestamp "
         f"of each partition, and notes the least of the three, less a delay of {DELAY_HOURS} h. "
         "Spark's own watermark takes the greatest of the three, at the same delay."
     )
-    return [unnoted, observed]
+    return [about_airports, about_observer]
 
 
 def play(at: Stage) -> Result:
     """Write, observe and count at each look, and compare the watermarks."""
     flights = add_outage(at.flights)
-    own, observed, replayed = _count(at, flights)
-    counted = truth(kafka.read(at.spark.read, at.bootstrap))
-    maximum = compute_own_outcome(own, DELAY_HOURS, counted, list(_list_by_look(flights)))
-    cuts = cuts_of(at.url, find_batches(observed, 0))
-    minimum = compute_noted_outcome(observed, counted, replayed, cuts)
+    own_run, observed_run, replay_result = _count(at, flights)
+    counts = truth(kafka.read(at.spark.read, at.bootstrap))
+    maximum = compute_own_outcome(own_run, DELAY_HOURS, counts, list(_list_by_look(flights)))
+    cuts = cuts_of(at.url, find_batches(observed_run, 0))
+    minimum = compute_noted_outcome(observed_run, counts, replay_result, cuts)
     minimum = replace(minimum, delay_ms=DELAY_HOURS * HOUR_MS)
     both = {MAXIMUM: maximum, MINIMUM: minimum}
     expected = {MAXIMUM: simulate(flights, max), MINIMUM: simulate(flights, min)}
     return Result(
-        table=table(TITLE, HEADINGS, ((n, *cells(each)) for n, each in both.items()), ours=MINIMUM),
+        table=table(
+            TITLE,
+            HEADINGS,
+            ((name, *cells(outcome)) for name, outcome in both.items()),
+            ours=MINIMUM,
+        ),
         meaning=_meaning(maximum, minimum),
-        figures={name: outcome_figures([each]) for name, each in both.items()},
+        figures={name: outcome_figures([outcome]) for name, outcome in both.items()},
         broken=tuple(
             f"{name}: Spark measured something else than the simulation predicted."
-            for name, each in both.items()
-            if each != expected[name]
+            for name, outcome in both.items()
+            if outcome != expected[name]
         ),
     )
 
@@ -113,9 +118,12 @@ def play(at: Stage) -> Result:
 def looks(flights: Flights) -> Iterator[Step]:
     """Yield a step for each look, with the flights since the one before, by airport."""
     for first in range(0, len(flights.landed), ROWS_PER_LOOK):
-        known = flights.landed[first : first + ROWS_PER_LOOK]
-        landed = {each: [flight for flight in known if flight.origin == each] for each in AIRPORTS}
-        yield Step(known[-1].landing, landed, {})
+        look_flights = flights.landed[first : first + ROWS_PER_LOOK]
+        flights_by_airport = {
+            airport: [flight for flight in look_flights if flight.origin == airport]
+            for airport in AIRPORTS
+        }
+        yield Step(look_flights[-1].landing, flights_by_airport, {})
 
 
 def simulate(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outcome:
@@ -123,8 +131,8 @@ def simulate(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outcom
     windows, watermark = Windows(), BEFORE_ALL_TIME
     newest = dict.fromkeys(AIRPORTS, BEFORE_ALL_TIME)
     for look in looks(flights):
-        for airport, known in look.landed.items():
-            for flight in known:
+        for airport, airport_flights in look.landed.items():
+            for flight in airport_flights:
                 windows.land(flight, watermark)
                 newest[airport] = max(newest[airport], flight.departure)
         watermark = choose(newest.values()) - DELAY_HOURS * HOUR_MS
@@ -150,14 +158,14 @@ def _count(at: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
     at.broker.create(STREAM, len(AIRPORTS), kafka.KEPT_FOR_EVER)
     topic, producer = Topic(at.broker.config, STREAM), Producer(at.broker.config)
     arriving = at.spark.readStream.option("startingOffsets", "earliest")
-    guessed = add_own_watermarks(kafka.read(arriving, at.bootstrap), [DELAY_HOURS])
+    own_flights = add_own_watermarks(kafka.read(arriving, at.bootstrap), [DELAY_HOURS])
     checkpoint, steps = at.directory / "noted", list(looks(flights))
-    noted = kafka.read_noted(at.spark, at.bootstrap, at.url, str(checkpoint))
-    own, observed = Run(), Run()
+    noted_flights = kafka.read_noted(at.spark, at.bootstrap, at.url, str(checkpoint))
+    own_run, observed_run = Run(), Run()
     with (
         _observing(at) as observer,
-        run_query(own, hourly(guessed), at.directory / "own") as own_query,
-        run_query(observed, hourly(noted), checkpoint) as noted_query,
+        run_query(own_run, hourly(own_flights), at.directory / "own") as own_query,
+        run_query(observed_run, hourly(noted_flights), checkpoint) as noted_query,
     ):
 
         def take(look: Step) -> Mapping[int, int]:
@@ -172,8 +180,8 @@ def _count(at: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
             noted_query.processAllAvailable()
             return topic.look().ends
 
-        done = at.bar("Airports write, an observer looks, Spark counts", len(steps))
-        return own, observed, replay(steps, take, on_step=done)
+        advance = at.bar("Airports write, an observer looks, Spark counts", len(steps))
+        return own_run, observed_run, replay(steps, take, on_step=advance)
 
 
 @contextmanager
@@ -191,16 +199,17 @@ def _observing(at: Stage) -> Iterator[EventTimeNoter]:
         client.finish(timeout=PATIENCE_S)
 
 
-def _meaning(own: Outcome, observed: Outcome) -> tuple[str, ...]:
+def _meaning(own_outcome: Outcome, observed_outcome: Outcome) -> tuple[str, ...]:
     return (
         (
             f"A delay of {DELAY_HOURS} h is enough for the longest flight, but not for an outage. "
-            f"The maximum does not wait for {CUT_OFF}, and lost {own.lost:,} rows. The minimum "
-            f"waits until {CUT_OFF} is back, and lost {observed.lost:,}."
+            f"The maximum does not wait for {CUT_OFF}, and lost {own_outcome.lost:,} rows. "
+            f"The minimum waits until {CUT_OFF} is back, and lost {observed_outcome.lost:,}."
         ),
         (
-            f"That costs time: {observed.longest_hours:.0f} h at most, not {own.longest_hours:.0f},"
-            f" and {observed.median_hours:.1f} h in the median, not {own.median_hours:.1f}."
+            f"That costs time: {observed_outcome.longest_hours:.0f} h at most, not "
+            f"{own_outcome.longest_hours:.0f}, and {observed_outcome.median_hours:.1f} h in the "
+            f"median, not {own_outcome.median_hours:.1f}."
         ),
         (
             "The delay is still a guess, of how far each partition is out of order in itself. "

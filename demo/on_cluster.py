@@ -23,18 +23,18 @@ ROWS = 1000
 """How many rows of the file log a micro-batch has."""
 
 
-def main(given: dict[str, str]) -> None:
+def main(options: dict[str, str]) -> None:
     """Count all flights, and print how many were lost or counted twice."""
     spark = SparkSession.builder.appName("flights").getOrCreate()
-    url, checkpoint = given["url"], given["checkpoint"]
-    if "bootstrap" in given:
-        flights = kafka.read_noted(spark, given["bootstrap"], url, checkpoint)
-        written = kafka.read(spark.read, given["bootstrap"])
+    url, checkpoint = options["url"], options["checkpoint"]
+    if "bootstrap" in options:
+        flights = kafka.read_noted(spark, options["bootstrap"], url, checkpoint)
+        written_rows = kafka.read(spark.read, options["bootstrap"])
     else:
-        flights = read_noted(spark, Path(given["root"]), url, Batches(ROWS))
-        written = spark.read.parquet(f"{given['root']}/{STREAM}")
+        flights = read_noted(spark, Path(options["root"]), url, Batches(ROWS))
+        written_rows = spark.read.parquet(f"{options['root']}/{STREAM}")
     run = run_to_the_end(hourly(flights), Path(checkpoint))
-    print(json.dumps(compare(run, truth(written))))  # noqa: T201 - its result
+    print(json.dumps(compare(run, truth(written_rows))))  # noqa: T201 - its result
     spark.stop()
 
 
@@ -47,12 +47,14 @@ def compare(run: Run, expected: Truth) -> dict[str, Any]:
     {'flights': 3, 'hours': 2, 'lost': 1, 'twice': 1}
     """
     counts = [count for batch in run.given_out.values() for count in batch]
-    found = {(count.end, count.origin): count.flights for count in counts}
+    counts_by_window = {(count.end, count.origin): count.flights for count in counts}
     return {
         "flights": sum(expected.values()),
         "hours": len({end for end, _ in expected}),
-        "lost": sum(flights - found.get(window, 0) for window, flights in expected.items()),
-        "twice": len(counts) - len(found),
+        "lost": sum(
+            flights - counts_by_window.get(window, 0) for window, flights in expected.items()
+        ),
+        "twice": len(counts) - len(counts_by_window),
     }
 
 

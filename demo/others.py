@@ -67,18 +67,18 @@ class Others:
     @property
     def overwritten_at(self) -> int:
         """Return the number of the stop where six tenths of the flights have landed."""
-        landed = list(accumulate(sum(map(len, stop.landed.values())) for stop in self.stops))
-        return bisect_left(landed, OVERWRITTEN * landed[-1])
+        landed_counts = list(accumulate(sum(map(len, stop.landed.values())) for stop in self.stops))
+        return bisect_left(landed_counts, OVERWRITTEN * landed_counts[-1])
 
     def _overwrite(self, clock: int) -> None:
-        copied, present = self.looks[-COPIED_BEFORE], DeltaTable(self.location)
+        copied_look, present = self.looks[-COPIED_BEFORE], DeltaTable(self.location)
         rows = present.to_pyarrow_table()
-        self.gap = rows.filter(pc.greater(rows["landing"], pa.scalar(copied.clock, INSTANT)))
-        copy = DeltaTable(self.location, version=copied.version)
+        self.gap = rows.filter(pc.greater(rows["landing"], pa.scalar(copied_look.clock, INSTANT)))
+        copy = DeltaTable(self.location, version=copied_look.version)
         write_deltalake(self.location, copy.to_pyarrow_table(), mode="overwrite")
-        self.when |= {"copy": copied.clock, "overwrite": clock}
-        found = standing(f"delta:{self.location}")
-        self.reason = found.why if isinstance(found, NoClaim) else ""
+        self.when |= {"copy": copied_look.clock, "overwrite": clock}
+        claim = standing(f"delta:{self.location}")
+        self.reason = claim.why if isinstance(claim, NoClaim) else ""
 
     def _repair(self, clock: int) -> None:
         """Write the removed rows again, and accept the table."""
@@ -88,11 +88,11 @@ class Others:
         words = ["claim", "accept", f"delta:{Path(self.location).name}", "--at", version]
         words += ["--comment", COMMENT]
         self.command = shlex.join(["noted-time", *words])
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "noted_time", *words],
             cwd=Path(self.location).parent,
             check=True,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.accepted = done.stdout.strip()
+        self.accepted = process.stdout.strip()

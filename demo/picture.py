@@ -48,25 +48,25 @@ def draw(
 
     `perfect_ms` is the median wait under the perfect watermark, if any.
     """
-    noted, *own = findings.shown
+    noted_outcome, *own_outcomes = findings.shown
     sooner = sooner_hours(findings.shown)
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor=palette.paper)
     FigureCanvasAgg(figure)
     title = f"Not one flight lost, and results {sooner:.1f} hours sooner"
-    if noted.lost:
-        title = f"noted-time lost {noted.lost:,} flights"
+    if noted_outcome.lost:
+        title = f"noted-time lost {noted_outcome.lost:,} flights"
     subtitle = (
-        f"{noted.rows:,} real flights, counted by hour of departure as they land: "
+        f"{noted_outcome.rows:,} real flights, counted by hour of departure as they land: "
         "with noted-time, and with Spark's defaults at several delays"
     )
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=palette.ink)
     figure.text(0.03, 0.865, subtitle, fontsize=11, color=palette.grey)
     axes = _axes_of(figure, findings.shown, palette)
-    _draw_own(axes, curve, own, findings.own_source, palette)
-    _draw_saving(axes, noted.median_hours, sooner, palette)
+    _draw_own(axes, curve, own_outcomes, findings.own_source, palette)
+    _draw_saving(axes, noted_outcome.median_hours, sooner, palette)
     if perfect_ms is not None:
         _draw_perfect(axes, perfect_ms / HOUR_MS, palette)
-    _draw_noted(axes, noted, palette)
+    _draw_noted(axes, noted_outcome, palette)
     return figure
 
 
@@ -91,14 +91,18 @@ def _axes_of(figure: Figure, outcomes: Sequence[Outcome], palette: Palette) -> A
 
 
 def _draw_own(
-    axes: Axes, curve: Sequence[Outcome], own: Sequence[Outcome], dots: str, palette: Palette
+    axes: Axes,
+    curve: Sequence[Outcome],
+    own_outcomes: Sequence[Outcome],
+    dots: str,
+    palette: Palette,
 ) -> None:
     """Draw Spark's own watermark: a line, and a dot for each tried delay."""
     hours = [outcome.median_hours for outcome in curve]
-    lost = [outcome.lost_percent for outcome in curve]
-    axes.plot(hours, lost, color=palette.own, linewidth=2.5, alpha=0.3, zorder=2)
+    lost_percents = [outcome.lost_percent for outcome in curve]
+    axes.plot(hours, lost_percents, color=palette.own, linewidth=2.5, alpha=0.3, zorder=2)
     _name_own(axes, dots, palette)
-    for outcome in own:
+    for outcome in own_outcomes:
         at = (outcome.median_hours, outcome.lost_percent)
         axes.plot(
             *at, "o", color=palette.own, markersize=10, markeredgecolor=palette.paper, zorder=3
@@ -116,15 +120,15 @@ def _name_own(axes: Axes, dots: str, palette: Palette) -> None:
     source = "all computed without Spark"
     if dots != "simulated":
         source = "dots: measured; line and last dot: computed"
-    what = f"its defaults, a micro-batch a minute\n{source}"
-    axes.text(0.64, 0.585, what, fontsize=10.5, linespacing=1.4, **place)
+    details = f"its defaults, a micro-batch a minute\n{source}"
+    axes.text(0.64, 0.585, details, fontsize=10.5, linespacing=1.4, **place)
 
 
-def _draw_noted(axes: Axes, noted: Outcome, palette: Palette) -> None:
-    at = (noted.median_hours, noted.lost_percent)
+def _draw_noted(axes: Axes, noted_outcome: Outcome, palette: Palette) -> None:
+    at = (noted_outcome.median_hours, noted_outcome.lost_percent)
     axes.plot(*at, "o", color=palette.noted, markersize=30, alpha=0.18, markeredgewidth=0, zorder=4)
     axes.plot(*at, "o", color=palette.noted, markersize=17, markeredgecolor=palette.paper, zorder=5)
-    label = f"noted-time\n{noted.lost:,} lost, {noted.median_hours:.1f} h"
+    label = f"noted-time\n{noted_outcome.lost:,} lost, {noted_outcome.median_hours:.1f} h"
     beside: dict[str, Any] = {"ha": "right", "va": "bottom", "linespacing": 1.3}
     _label(axes, label, at, (-18, 10), fontsize=14, color=palette.noted, weight="bold", **beside)
 

@@ -50,10 +50,10 @@ def add_own_watermarks(flights: DataFrame, delay_hours: Sequence[int]) -> DataFr
     `withWatermark("departure", d)`.
     """
     delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
-    dated = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
+    shifted_time = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
     return (
         flights.withColumn("delay_hours", delays)
-        .withColumn(EVENT_TIME, dated)
+        .withColumn(EVENT_TIME, shifted_time)
         .withWatermark(EVENT_TIME, f"{max(delay_hours)} hours")
     )
 
@@ -73,9 +73,9 @@ def hourly(flights: DataFrame) -> DataFrame:
     return counts.select("delay_hours", end.alias("end"), "origin", F.col("count").alias("flights"))
 
 
-def truth(written: DataFrame) -> Truth:
+def truth(rows: DataFrame) -> Truth:
     """Return the counts of a batch query over all flights."""
-    return {(end, origin): flights for _, end, origin, flights in hourly(written).collect()}
+    return {(end, origin): flights for _, end, origin, flights in hourly(rows).collect()}
 
 
 def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:

@@ -75,9 +75,11 @@ class Carriers:
         A carrier writes to the shortest segment, so all grow alike. The notes are durable.
         """
         for name, log in self._logs.items():
-            if landed := step.landed.get(name):
-                segment = min(self._ends, key=lambda each: (self._ends[each], each))
-                self._ends[segment] = log.append(table(landed), segment=segment)
+            if landed_flights := step.landed.get(name):
+                segment = min(
+                    self._ends, key=lambda segment_name: (self._ends[segment_name], segment_name)
+                )
+                self._ends[segment] = log.append(table(landed_flights), segment=segment)
             log.note_time(step.notes[name])
         self._flush()
         return dict(self._ends)
@@ -133,9 +135,9 @@ def replay(
 
     `take` returns the ends of segments, `on_step` gets the number of done steps.
     """
-    replayed = Replayed()
+    replay_result = Replayed()
     for step in steps:
-        replayed.cuts.append(take(step))
-        replayed.clocks.append(step.clock)
-        on_step(len(replayed.clocks))
-    return replayed
+        replay_result.cuts.append(take(step))
+        replay_result.clocks.append(step.clock)
+        on_step(len(replay_result.clocks))
+    return replay_result

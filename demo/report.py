@@ -71,30 +71,38 @@ def plot(
 
 def table(findings: Findings) -> Table:
     """Return the table of measurements, and of predictions for the rest."""
-    by = ["Spark"] * len(findings.measured) + ["computed"] * len(findings.predicted)
-    rows = [(each.name, *cells(each), how) for each, how in zip(findings.shown, by, strict=False)]
+    sources = ["Spark"] * len(findings.measured) + ["computed"] * len(findings.predicted)
+    rows = [
+        (outcome.name, *cells(outcome), source)
+        for outcome, source in zip(findings.shown, sources, strict=False)
+    ]
     return stage.table(TITLE, HEADINGS, rows, ours=findings.shown[0].name)
 
 
 def cells(outcome: Outcome) -> tuple[str, ...]:
     """Return loss and latency as cells."""
     hours = outcome.median_hours, outcome.longest_hours
-    return f"{outcome.lost:,}", f"{outcome.lost_percent:.1f}", *(f"{each:.1f} h" for each in hours)
+    return (
+        f"{outcome.lost:,}",
+        f"{outcome.lost_percent:.1f}",
+        *(f"{hour_count:.1f} h" for hour_count in hours),
+    )
 
 
 def closing(findings: Findings) -> tuple[str, ...]:
     """Return sentences on the table, and on whether the measurement can be trusted."""
-    noted, guessed, *_ = findings.shown
-    least = find_least_lossless(findings.shown)
+    noted_outcome, guess_outcome, *_ = findings.shown
+    lossless_outcome = find_least_lossless(findings.shown)
     relation = "equal" if findings.agree else "differ from"
     return (
         (
-            f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. Spark's own watermark with a "
-            f"delay of {format_delay(guessed.delay_ms or 0)} lost {guessed.lost:,}."
+            f"Noted time lost {noted_outcome.lost:,} of {noted_outcome.rows:,} rows. Spark's "
+            f"own watermark with a delay of {format_delay(guess_outcome.delay_ms or 0)} lost "
+            f"{guess_outcome.lost:,}."
         ),
         (
-            f"To lose nothing, it needs a delay of {format_delay(least.delay_ms or 0)} here; only "
-            "hindsight knows that. The median latency of noted time is then "
+            f"To lose nothing, it needs a delay of {format_delay(lossless_outcome.delay_ms or 0)} "
+            "here; only hindsight knows that. The median latency of noted time is then "
             f"{sooner_hours(findings.shown):.1f} h less."
         ),
         (
@@ -115,8 +123,11 @@ def sooner_hours(outcomes: Sequence[Outcome]) -> float:
 
 def find_least_lossless(outcomes: Sequence[Outcome]) -> Outcome:
     """Return Spark's own watermark with the least delay that lost no row."""
-    _, *own = outcomes
-    return min((each for each in own if not each.lost), key=lambda each: each.delay_ms or 0)
+    _, *own_outcomes = outcomes
+    return min(
+        (outcome for outcome in own_outcomes if not outcome.lost),
+        key=lambda outcome: outcome.delay_ms or 0,
+    )
 
 
 def page(url: str) -> str:
@@ -141,12 +152,12 @@ def outcome_figures(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     """Return outcomes for JSON, latencies in hours."""
     return [
         {
-            "method": each.name,
-            "delay_hours": each.delay_ms / HOUR_MS if each.delay_ms is not None else None,
-            "rows": each.rows,
-            "lost": each.lost,
-            "median_hours": round(each.median_hours, 3),
-            "longest_hours": round(each.longest_hours, 3),
+            "method": outcome.name,
+            "delay_hours": outcome.delay_ms / HOUR_MS if outcome.delay_ms is not None else None,
+            "rows": outcome.rows,
+            "lost": outcome.lost,
+            "median_hours": round(outcome.median_hours, 3),
+            "longest_hours": round(outcome.longest_hours, 3),
         }
-        for each in outcomes
+        for outcome in outcomes
     ]

@@ -44,9 +44,9 @@ docs/guides/spark-elsewhere.md has such programs. Ctrl-C ends all of it."""
 
 def main(arguments: Sequence[str]) -> int:
     """Run a cluster and the flights query until Ctrl-C, and return the exit status."""
-    given = _parser().parse_args(arguments)
-    ended = f"a process ended or did not start, see {given.data}"
-    return run_until_interrupted("cluster", lambda: _run(given), ended)
+    options = _parser().parse_args(arguments)
+    failure = f"a process ended or did not start, see {options.data}"
+    return run_until_interrupted("cluster", lambda: _run(options), failure)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,29 +70,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(given: argparse.Namespace) -> None:
-    refuse(given.port, given.workers, available_mb())
-    if given.kafka:
+def _run(options: argparse.Namespace) -> None:
+    refuse(options.port, options.workers, available_mb())
+    if options.kafka:
         kafka.install()
-    with alone(given.data, "cluster"), ExitStack() as started:
-        data = given.data.resolve() / "run"
+    with alone(options.data, "cluster"), ExitStack() as stack:
+        data = options.data.resolve() / "run"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
-        say(f"Starting a master, {given.workers} workers and a Connect server takes some 15 s.")
-        *_, control, listener = range(given.port, given.port + len(PORTS))
-        url = started.enter_context(controller(data / "noted-time.db", data, port=control))
-        asked = {"url": url, "checkpoint": str(data / "checkpoint")}
+        say(f"Starting a master, {options.workers} workers and a Connect server takes some 15 s.")
+        *_, control, listener = range(options.port, options.port + len(PORTS))
+        url = stack.enter_context(controller(data / "noted-time.db", data, port=control))
+        query_options = {"url": url, "checkpoint": str(data / "checkpoint")}
         to: Path | kafka.Broker = data / "log"
-        if given.kafka:
-            to = started.enter_context(kafka.Broker(data / "kafka", port=listener))
-        asked |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
-        workers, port, jars = given.workers, given.port, kafka.connector()
+        if options.kafka:
+            to = stack.enter_context(kafka.Broker(data / "kafka", port=listener))
+        query_options |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
+        workers, port, jars = options.workers, options.port, kafka.connector()
         cluster = Cluster(data / "spark", workers=workers, port=port, jars=jars)
-        started.enter_context(cluster)
-        _present(cluster, asked)
-        write_flights(given.days, url, to)
+        stack.enter_context(cluster)
+        _present(cluster, query_options)
+        write_flights(options.days, url, to)
         say("Submitting the flights query. That takes half a minute.")
-        _say_result(cluster.submit(QUERY, asked))
+        _say_result(cluster.submit(QUERY, query_options))
         say(HOW.format(properties=cluster.properties, remote=cluster.remote))
         while True:
             cluster.check()
@@ -106,36 +106,36 @@ def refuse(port: int, workers: int, available: int | None) -> None:
     if not 0 < port <= LAST_PORT - len(PORTS):
         raise Rejected(f"there are no {len(PORTS)} ports from {port} on: choose another --port")
     require_java()
-    for used, what in enumerate(PORTS, start=port):
+    for used, purpose in enumerate(PORTS, start=port):
         if listens(used):
             raise Rejected(
-                f"port {used}, which {what} needs, is taken, perhaps by another cluster: "
+                f"port {used}, which {purpose} needs, is taken, perhaps by another cluster: "
                 f"choose the first of {len(PORTS)} free ones by --port"
             )
-    needed = LEAST_MB + EACH_MB * workers
-    if available is not None and available < needed:
+    needed_mb = LEAST_MB + EACH_MB * workers
+    if available is not None and available < needed_mb:
         raise Rejected(
-            f"{workers} workers need {needed:,} MB of free memory, and there are {available:,}: "
+            f"{workers} workers need {needed_mb:,} MB of free memory, and there are {available:,}: "
             "end something, or choose fewer --workers"
         )
 
 
 def available_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
     """Return the free memory in MB, or `None` where the system does not say."""
-    found = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
-    return int(found[1]) // 1024 if found else None
+    match = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
+    return int(match[1]) // 1024 if match else None
 
 
-def _present(cluster: Cluster, asked: Mapping[str, str]) -> None:
-    source = "bootstrap" if "bootstrap" in asked else "root"
+def _present(cluster: Cluster, query_options: Mapping[str, str]) -> None:
+    source = "bootstrap" if "bootstrap" in query_options else "root"
     rows = {
         "Spark's page": cluster.page,
         "the master": cluster.master,
         "Spark Connect": cluster.remote,
-        "the controller": asked["url"],
-        {"bootstrap": "the broker", "root": "the file log"}[source]: asked[source],
+        "the controller": query_options["url"],
+        {"bootstrap": "the broker", "root": "the file log"}[source]: query_options[source],
     }
-    say("".join(f"  {what:<16}{where}\n" for what, where in rows.items()).rstrip())
+    say("".join(f"  {title:<16}{address}\n" for title, address in rows.items()).rstrip())
 
 
 def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
@@ -153,10 +153,11 @@ def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
 
 def _say_result(driver: SparkProgram) -> None:
     """Wait until the driver ends, and print its counts."""
-    found = json.loads(driver.finish())
+    result = json.loads(driver.finish())
     say(
-        f"It counted {found['flights']:,} flights in {found['hours']:,} hours: {found['lost']:,} "
-        f"lost and {found['twice']:,} counts given out twice, against all that was written."
+        f"It counted {result['flights']:,} flights in {result['hours']:,} hours: "
+        f"{result['lost']:,} lost and {result['twice']:,} counts given out twice, "
+        "against all that was written."
     )
 
 

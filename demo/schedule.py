@@ -39,11 +39,11 @@ def closing_clocks(flights: Flights) -> list[int]:
 
     At the last one all flights have landed.
     """
-    departed = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
+    departing_flights = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
     clocks, last_landing = set(), 0
     for end in flights.window_ends:
-        while departed and departed[-1].departure < end:
-            last_landing = max(last_landing, departed.pop().landing)
+        while departing_flights and departing_flights[-1].departure < end:
+            last_landing = max(last_landing, departing_flights.pop().landing)
         clocks.add(max(end, last_landing))
     return sorted(clocks)
 
@@ -57,14 +57,18 @@ def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Ste
         carrier: Airspace(flight for flight in flights.landed if flight.carrier == carrier)
         for carrier in flights.carriers
     }
-    passed = 0
+    landed_count = 0
     for clock in closing_clocks(flights) if clocks is None else clocks:
-        landed: dict[str, list[Flight]] = {}
-        while passed < len(flights.landed) and flights.landed[passed].landing <= clock:
-            flight = flights.landed[passed]
-            landed.setdefault(flight.carrier, []).append(flight)
-            passed += 1
-        yield Step(clock, landed, {name: each.note(clock) for name, each in airspaces.items()})
+        landed_flights: dict[str, list[Flight]] = {}
+        while landed_count < len(flights.landed) and flights.landed[landed_count].landing <= clock:
+            flight = flights.landed[landed_count]
+            landed_flights.setdefault(flight.carrier, []).append(flight)
+            landed_count += 1
+        yield Step(
+            clock,
+            landed_flights,
+            {name: airspace.note(clock) for name, airspace in airspaces.items()},
+        )
 
 
 class Airspace:
@@ -90,8 +94,8 @@ def merge_minutes(flights: Flights) -> Iterator[Sequence[Flight]]:
     Under delays of full hours, this changes only where the newest departure passes an hour.
     """
     batch, newest, hour, has_passed = list[Flight](), 0, None, False
-    for _, landed in groupby(flights.landed, key=attrgetter("landing")):
-        batch += landed
+    for _, landed_flights in groupby(flights.landed, key=attrgetter("landing")):
+        batch += landed_flights
         newest = max(newest, *(flight.departure for flight in batch))
         before, hour = hour, newest // HOUR_MS
         had_passed, has_passed = has_passed, hour != before

@@ -69,16 +69,16 @@ def own_curve(flights: Flights) -> Curve:
     judging = np.full(len(starts), BEFORE_ALL_TIME // 2)
     judging[2:] = at_once.largest[starts[1:-1] - 1]
     rows_of = np.diff(starts, append=len(ends))
-    needed = np.repeat(judging, rows_of) - ends + 1
-    opens = np.maximum(needed[np.unique(ends, return_index=True)[1]], 0)
-    return replace(at_once, needed=np.sort(needed[needed > 0]), opens=opens)
+    needed_delays = np.repeat(judging, rows_of) - ends + 1
+    opens = np.maximum(needed_delays[np.unique(ends, return_index=True)[1]], 0)
+    return replace(at_once, needed=np.sort(needed_delays[needed_delays > 0]), opens=opens)
 
 
 def analyse_flights(flights: Flights) -> Analysis:
-    landed = flights.landed
+    landed_flights = flights.landed
     return analyse(
-        [flight.landing for flight in landed],
-        [flight.departure for flight in landed],
+        [flight.landing for flight in landed_flights],
+        [flight.departure for flight in landed_flights],
         window_ms=HOUR_MS,
     )
 

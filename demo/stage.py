@@ -55,7 +55,7 @@ class Stage:
         task = self.bars.add_task(description, total=total)
         if self.bars.disable:
             self.bars.console.print(description)
-        return lambda completed: self.bars.update(task, completed=min(completed, total))
+        return lambda number: self.bars.update(task, completed=min(number, total))
 
 
 @contextmanager
@@ -107,11 +107,11 @@ def table(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ours: str
 ) -> Table:
     """Return a table of each method's result, with the row `ours` highlighted."""
-    shown = Table(title=title)
-    method, *others = headings
-    shown.add_column(method, no_wrap=True)
-    for heading in others:
-        shown.add_column(heading, justify="right")
+    result_table = Table(title=title)
+    method, *other_headings = headings
+    result_table.add_column(method, no_wrap=True)
+    for heading in other_headings:
+        result_table.add_column(heading, justify="right")
     for row in rows:
-        shown.add_row(*row, style="bold green" if row[0] == ours else None)
-    return shown
+        result_table.add_row(*row, style="bold green" if row[0] == ours else None)
+    return result_table

@@ -88,11 +88,11 @@ def _is_ready(url: str) -> bool:
 def _stderr_to(log: Path) -> Iterator[None]:
     """Redirect the stderr of programs started in the block to `log`."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    former_stderr = os.dup(2)
     with log.open("ab") as output:
         os.dup2(output.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(former_stderr, 2)
+        os.close(former_stderr)

@@ -66,42 +66,47 @@ def opening(flights: Flights) -> list[str]:
 def play(at: Stage) -> Result:
     """Fill the table while others write to it, and judge the claims about it."""
     stops, looks = stops_of(at.flights), list[Look]()
-    others = Others(str(at.out / TABLE), stops, looks)
-    hours = Hours(at.out / TABLE, at.url, stops[: others.overwritten_at])
-    logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
+    other_jobs = Others(str(at.out / TABLE), stops, looks)
+    hours = Hours(at.out / TABLE, at.url, stops[: other_jobs.overwritten_at])
+    logging.getLogger("noted_time.spark").addHandler(
+        log_handler := BufferingHandler(10 * len(stops))
+    )
     with (
         start_carriers(at.flights.carriers, at.log, at.url) as carriers,
-        _filling(at, others.location) as query,
+        _filling(at, other_jobs.location) as query,
     ):
 
         def take(stop: Step) -> Mapping[int, int]:
             ends = carriers.take(stop)
             query.processAllAvailable()
             wait_for_watermark(query, min(stop.notes.values()))
-            others.act()
-            looks.append(look_at(others.location, stop.clock))
+            other_jobs.act()
+            looks.append(look_at(other_jobs.location, stop.clock))
             hours.act(stop)
             return ends
 
-        done = at.bar("Carriers write, Spark fills the table, others do, too", len(stops))
-        replay(stops, take, on_step=done)
-    found = list(read_looks(others.location, looks))
-    shown = [each.getMessage().replace(others.location, TABLE) for each in kept.buffer]
+        advance = at.bar("Carriers write, Spark fills the table, others do, too", len(stops))
+        replay(stops, take, on_step=advance)
+    seen_looks = list(read_looks(other_jobs.location, looks))
+    warnings = [
+        log_record.getMessage().replace(other_jobs.location, TABLE)
+        for log_record in log_handler.buffer
+    ]
     ends = at.flights.window_ends
-    claim = judge(claimed.CLAIM, found, ends, lambda look: look.claim)
-    verdicts = claim, judge(claimed.NEWEST, found, ends, lambda look: look.newest)
+    claim = judge(claimed.CLAIM, seen_looks, ends, lambda look: look.claim)
+    verdicts = claim, judge(claimed.NEWEST, seen_looks, ends, lambda look: look.newest)
     return Result(
         table=claimed.table(verdicts),
-        meaning=claimed.meaning(verdicts, others, shown, hours),
-        figures=claimed.figures(verdicts, others) | {"answer": hours.answer},
-        broken=tuple(_broken(claim, at.flights, others.location, hours)),
+        meaning=claimed.meaning(verdicts, other_jobs, warnings, hours),
+        figures=claimed.figures(verdicts, other_jobs) | {"answer": hours.answer},
+        broken=tuple(_broken(claim, at.flights, other_jobs.location, hours)),
     )
 
 
 def look_at(location: str, clock: int) -> Look:
-    found = complete_to(f"delta:{location}")
+    claim = complete_to(f"delta:{location}")
     version = DeltaTable(location).version()
-    return Look(clock, version, None if found is None else found.complete_to)
+    return Look(clock, version, None if claim is None else claim.complete_to)
 
 
 @contextmanager
