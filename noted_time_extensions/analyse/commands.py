@@ -244,14 +244,14 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         )
     with require_extra("noted-time analyse kafka", "analyse,kafka"):
         from noted_time_extensions.analyse.reading.topic_rows import read_topic
-    settings, form = build_kafka_config(bootstrap, config), written.form
+    settings = build_kafka_config(bootstrap, config)
     time = None if field is None else described.resolve_field(field)
     rows = read_topic(
         settings,
         topic,
         field,
         time,
-        form,
+        written.form,
         who=who,
         since_ms=since,
         max_records=how.records,

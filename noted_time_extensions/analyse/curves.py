@@ -45,9 +45,11 @@ class WindowWaits:
     def p99_ms(self) -> int | None:
         """The wait that 99 % do not exceed, unless more than 5 % of windows are still open."""
         closed_count = len(self.ms)
-        if not closed_count or self.still_open > MAX_OPEN * (closed_count + self.still_open):
+        window_count = closed_count + self.still_open
+        if closed_count == 0 or self.still_open > MAX_OPEN * window_count:
             return None
-        return int(self.ms[-(-closed_count * 99 // 100) - 1])
+        longer_count = closed_count // 100
+        return int(self.ms[closed_count - longer_count - 1])
 
     @property
     def longest_ms(self) -> int | None:
@@ -75,7 +77,9 @@ class Curve:
 
     def least_delay_ms(self, lost_share: float = 0.0) -> int:
         may_be_lost = int(lost_share * self.rows)
-        return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
+        if may_be_lost >= len(self.needed):
+            return 0
+        return int(self.needed[-1 - may_be_lost])
 
     def measure_waits(self, delay_ms: int) -> WindowWaits:
         ends = self.ends[self.opens <= delay_ms]
@@ -119,12 +123,19 @@ class Analysis:
         return summarize_by_name(np.asarray(names)[self.late], self.late_by, max_names)
 
 
-def summarize_by_name(names: NDArray[Any], ms: Times, max_names: int = 10) -> list[RowsBehind]:
-    behind = []
-    for rows in group_rows(names) if len(names) else ():
-        median, worst = float(np.median(ms[rows])), int(ms[rows].max())
-        behind.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
-    return sorted(behind, key=lambda name_rows: (-name_rows.worst_ms, name_rows.name))[:max_names]
+def summarize_by_name(
+    names: NDArray[Any], delays_ms: Times, max_names: int = 10
+) -> list[RowsBehind]:
+    """Return the names of rows that are behind or ahead by some delay, the worst first."""
+    if not len(names):
+        return []
+    summaries = []
+    for rows in group_rows(names):
+        median_ms = float(np.median(delays_ms[rows]))
+        worst_ms = int(delays_ms[rows].max())
+        summaries.append(RowsBehind(str(names[rows[0]]), len(rows), median_ms, worst_ms))
+    summaries.sort(key=lambda summary: (-summary.worst_ms, summary.name))
+    return summaries[:max_names]
 
 
 def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
@@ -135,11 +146,11 @@ def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDA
     >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
     [1]
     """
-    arrival_times, event_times = (
-        np.asarray(column, dtype=np.int64) for column in (arrivals, times)
-    )
-    ahead = np.flatnonzero(event_times - arrival_times > ahead_ms)
-    return ahead if 2 * len(ahead) <= len(arrival_times) else ahead[:0]
+    leads = _compute_leads(arrivals, times)
+    rows_ahead = np.flatnonzero(leads > ahead_ms)
+    if 2 * len(rows_ahead) > len(leads):
+        return rows_ahead[:0]
+    return rows_ahead
 
 
 def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | None:
@@ -150,12 +161,15 @@ def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | Non
     >>> find_lead([0, 1, 2], [90, 97, 1], 5), find_lead([0, 1, 2], [0, 90, 1], 5)
     (93, None)
     """
-    arrival_times, event_times = (
-        np.asarray(column, dtype=np.int64) for column in (arrivals, times)
-    )
-    leads = event_times - arrival_times
-    leads = leads[leads > ahead_ms]
-    return int(np.median(leads)) if 2 * len(leads) > len(arrival_times) else None
+    leads = _compute_leads(arrivals, times)
+    large_leads = leads[leads > ahead_ms]
+    if 2 * len(large_leads) <= len(leads):
+        return None
+    return int(np.median(large_leads))
+
+
+def _compute_leads(arrivals: ArrayLike, times: ArrayLike) -> Times:
+    return np.asarray(times, dtype=np.int64) - np.asarray(arrivals, dtype=np.int64)
 
 
 def analyse(
@@ -171,49 +185,54 @@ def analyse(
     >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
     (1, 0, 6)
     """
-    arrival_times, event_times = (
-        np.asarray(column, dtype=np.int64) for column in (arrivals, times)
-    )
-    parts = np.zeros(len(arrival_times), np.int64) if partitions is None else np.asarray(partitions)
+    arrival_times = np.asarray(arrivals, dtype=np.int64)
+    event_times = np.asarray(times, dtype=np.int64)
+    if partitions is None:
+        parts = np.zeros(len(arrival_times), np.int64)
+    else:
+        parts = np.asarray(partitions)
     if not len(arrival_times) == len(event_times) == len(parts) > 0 or window_ms < 0:
         raise Rejected(
-            f"{len(arrival_times)} arrivals, {len(event_times)} times and {len(parts)} partitions with a "
-            f"window of {window_ms} ms: give one arrival, time and partition for each row, one row "
-            "or more, and a window of 0 ms or more"
+            f"{len(arrival_times)} arrivals, {len(event_times)} times and {len(parts)} partitions "
+            f"with a window of {window_ms} ms: give one arrival, time and partition for each row, "
+            "one row or more, and a window of 0 ms or more"
         )
     order = None
     if np.any(arrival_times[1:] < arrival_times[:-1]):
         order = np.argsort(arrival_times, kind="stable")
-        arrival_times, event_times, parts = arrival_times[order], event_times[order], parts[order]
+        arrival_times = arrival_times[order]
+        event_times = event_times[order]
+        parts = parts[order]
     ends = window_ends(event_times, window_ms)
     windows, firsts = np.unique(ends, return_index=True)
 
-    def curve(largest: Times) -> Curve:
+    def build_curve(largest: Times) -> Curve:
         needed_delays = np.zeros(len(ends), np.int64)
         np.subtract(largest[:-1], ends[1:] - 1, out=needed_delays[1:])
         opens = np.maximum(needed_delays[firsts], 0)
-        return Curve(
-            len(ends),
-            arrival_times,
-            largest,
-            np.sort(needed_delays[needed_delays > 0]),
-            windows,
-            opens,
-        )
+        sorted_delays = np.sort(needed_delays[needed_delays > 0])
+        return Curve(len(ends), arrival_times, largest, sorted_delays, windows, opens)
 
     largest = np.maximum.accumulate(event_times)
-    spark, late = curve(largest), np.flatnonzero(event_times < largest)
+    spark = build_curve(largest)
+    flink = spark
+    if np.any(parts != parts[0]):
+        flink = build_curve(_find_least_of_largest(event_times, parts))
+    late = np.flatnonzero(event_times < largest)
     owed_to = None
     if len(spark.needed):  # the first row with the time that the worst row is behind
         worst = np.argmax(largest[:-1] - ends[1:])
         owed_to = int(np.searchsorted(largest, largest[worst]))
-        owed_to = owed_to if order is None else int(order[owed_to])
+    late_by = (largest - event_times)[late]
+    if order is not None:
+        late = order[late]
+        owed_to = None if owed_to is None else int(order[owed_to])
     return Analysis(
         spark,
-        spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(event_times, parts)),
+        flink,
         _measure_perfect(event_times, arrival_times, windows, beyond=int(window_ms == 0)),
-        late if order is None else order[late],
-        (largest - event_times)[late],
+        late,
+        late_by,
         owed_to,
     )
 
@@ -223,10 +242,12 @@ def window_ends(times: Times, window_ms: int) -> Times:
 
 
 def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
+    """Return the waits until the watermark reaches the ends, or passes them if `beyond` is 1."""
     closed_by = np.searchsorted(watermark, ends + beyond)
     is_closed = closed_by < len(watermark)
     wait_times = arrivals[closed_by[is_closed]] - ends[is_closed]
-    return WindowWaits(np.sort(wait_times), int(len(ends) - np.count_nonzero(is_closed)))
+    open_count = len(ends) - np.count_nonzero(is_closed)
+    return WindowWaits(np.sort(wait_times), int(open_count))
 
 
 def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:

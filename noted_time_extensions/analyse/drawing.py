@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from noted_time_extensions.analyse.curves import Analysis, Curve
 
-TEXT_COLOUR, AXIS_COLOUR, GRID_COLOUR = "#1f2933", "#616e7c", "#e4e7eb"
-CURVE_COLOUR, PERFECT_COLOUR = "#c2410c", "#0f766e"
+TEXT_COLOUR = "#1f2933"
+AXIS_COLOUR = "#616e7c"
+GRID_COLOUR = "#e4e7eb"
+CURVE_COLOUR = "#c2410c"
+PERFECT_COLOUR = "#0f766e"
 CURVE_POINTS = 200
 LINEAR_TO = 0.001
 TIME_UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
@@ -46,9 +49,7 @@ def draw(costs: Costs, analysis: Analysis) -> Figure:
     delays = np.unique(np.linspace(0, max(least_delay_ms, 1), CURVE_POINTS).astype(np.int64))
     lost_percents = [100 * analysis.spark.count_lost(int(delay)) / costs.rows for delay in delays]
     across = [_find_wait(analysis.spark, int(delay), costs) for delay in delays]
-    unit, size = next(
-        (time_unit for time_unit in TIME_UNITS if max(across) >= 2 * time_unit[1]), TIME_UNITS[-1]
-    )
+    unit, size = _find_unit(max(across))
     axes.plot(
         [ms / size for ms in across], lost_percents, color=CURVE_COLOUR, linewidth=2.5, zorder=2
     )
@@ -82,6 +83,14 @@ def draw(costs: Costs, analysis: Analysis) -> Figure:
     axes.set_xlim(0, 1.2 * max(across) / size or 1)
     _style(axes, max(lost_percents), costs, unit)
     return figure
+
+
+def _find_unit(longest_ms: float) -> tuple[str, int]:
+    """Return the largest unit, and its ms, that a time has at least twice, else seconds."""
+    for unit, size in TIME_UNITS:
+        if longest_ms >= 2 * size:
+            return unit, size
+    return TIME_UNITS[-1]
 
 
 def _find_wait(curve: Curve, delay: int, costs: Costs) -> float:

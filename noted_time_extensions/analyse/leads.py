@@ -72,10 +72,11 @@ def is_offset(lead_ms: int) -> bool:
 
 def _find_factor(times: Times, arrivals: Times) -> int | None:
     """Return the power of 1,000 that separates times from their arrivals, if any."""
-    time, arrival = float(np.median(times)), float(np.median(arrivals))
-    if arrival <= DAY_MS:
+    median_time = float(np.median(times))
+    median_arrival = float(np.median(arrivals))
+    if median_arrival <= DAY_MS:
         return None
     for factor in (10**3, 10**6, 10**9):
-        if abs(time / arrival / factor - 1) < FACTOR_ERROR:
+        if abs(median_time / median_arrival / factor - 1) < FACTOR_ERROR:
             return factor
     return None

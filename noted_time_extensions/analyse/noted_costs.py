@@ -16,7 +16,7 @@ from noted_time.extending import (
     run,
 )
 from noted_time_cli.extending import Columns, fail, print_table, say
-from noted_time_extensions.analyse.costs import Figures, NotedCosts, compute_waits
+from noted_time_extensions.analyse.costs import NotedCosts, build_figures
 from noted_time_extensions.analyse.lost_rows import LocatedRows, judge
 from reader_client.extending import read_noted
 
@@ -44,17 +44,15 @@ def compute_noted_costs(
     with closing(Transport(stream_to_judge.url, token=stream_to_judge.token)) as transport:
         noted_stream = run(read_noted(stream, stream_to_judge.domain), transport.ask)
     AnotherLog.check(stream, noted_stream.logs, rows.log_id)
+    marks = noted_stream.marks
     located_rows = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
-    judgement = judge(
-        noted_stream.marks, located_rows, noted_stream.promises, noted_stream.owners, window_ms
-    )
-    lost_count, times = len(judgement.lost), rows.arrivals
-    is_replayed = times is None or abs(int(times.max()) - noted_stream.marks.written[-1]) > DAY_MS
-    wait_figures = () if is_replayed else compute_waits(judgement.waits)
-    costs = Figures(None, lost_count, 100 * lost_count / len(rows.times), None, *wait_figures)
-    return NotedCosts(
-        stream, len(noted_stream.marks), costs, judgement.not_judged, judgement.rows(rows.times)
-    )
+    judgement = judge(marks, located_rows, noted_stream.promises, noted_stream.owners, window_ms)
+    waits = None
+    if rows.arrivals is not None and abs(int(rows.arrivals.max()) - marks.written[-1]) <= DAY_MS:
+        waits = judgement.waits
+    figures = build_figures(None, len(judgement.lost), len(rows.times), None, waits)
+    lost_rows = judgement.rows(rows.times)
+    return NotedCosts(stream, len(marks), figures, judgement.not_judged, lost_rows)
 
 
 def format_verdict(verdict: str) -> str:
@@ -80,10 +78,10 @@ def print_lost(costs: NotedCosts, name_title: str) -> None:
 
 
 def check_words(costs: NotedCosts) -> None:
-    broken_promises = [name_rows for name_rows in costs.lost if name_rows.verdict == BROKEN_VERDICT]
-    if broken_promises:
-        writers = ", ".join(
-            f"{name_rows.name} ({pluralize(name_rows.rows, 'row')})"
-            for name_rows in broken_promises
-        )
-        fail(f"rows came below a time that their writer had noted: {writers}", status=1)
+    writers = []
+    for lost_rows in costs.lost:
+        if lost_rows.verdict == BROKEN_VERDICT:
+            writers.append(f"{lost_rows.name} ({pluralize(lost_rows.rows, 'row')})")
+    if writers:
+        names = ", ".join(writers)
+        fail(f"rows came below a time that their writer had noted: {names}", status=1)

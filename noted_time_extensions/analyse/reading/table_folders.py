@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 from noted_time.extending import Rejected
@@ -19,11 +20,12 @@ WILDCARD_CHARACTERS = frozenset("*?[")
 
 def refuse_tables(pattern: str, files: Iterable[Path]) -> None:
     """Raise `Rejected` if a Parquet file lies in the folder of a table."""
-    folders = {file.absolute().parent for file in files if ".parquet" in file.name}
     base = _find_base(pattern)
-    for folder in sorted(
-        {folder_above for folder in folders for folder_above in _list_above(folder, base)}
-    ):
+    folders: set[Path] = set()
+    for file in files:
+        if ".parquet" in file.name:
+            folders.update(_list_above(file.absolute().parent, base))
+    for folder in sorted(folders):
         for name, has_marker, remedy in _TABLE_KINDS:
             if has_marker(folder):
                 raise Rejected(
@@ -39,12 +41,9 @@ def _find_base(pattern: str) -> Path:
     >>> _find_base("/data/*/a.parquet").as_posix(), _find_base("/data/a.parquet").as_posix()
     ('/data', '/data')
     """
-    path = Path(pattern).absolute()
-    parts = path.parent.parts
-    plain = next(
-        (number for number, part in enumerate(parts) if WILDCARD_CHARACTERS & set(part)), len(parts)
-    )
-    return Path(*parts[:plain])
+    parts = Path(pattern).absolute().parent.parts
+    plain_parts = takewhile(lambda part: not WILDCARD_CHARACTERS & set(part), parts)
+    return Path(*plain_parts)
 
 
 def _list_above(folder: Path, base: Path) -> Iterator[Path]:

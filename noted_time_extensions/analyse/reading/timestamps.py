@@ -48,7 +48,8 @@ def find_event_timestamps(
     rows = np.bincount(groups)
     equal_rows = np.bincount(groups, _find_equal(times, timestamps, groups))
     is_equal = equal_rows >= EQUAL_SHARE * rows
-    steps, time_steps = (_find_largest_steps(column, groups) for column in (timestamps, times))
+    steps = _find_largest_steps(timestamps, groups)
+    time_steps = _find_largest_steps(times, groups)
     steps_alike = (steps > SECOND_MS) & (steps >= time_steps - SECOND_MS)
     is_event_time: Mask = (is_equal | steps_alike)[groups]
     return is_event_time
@@ -105,7 +106,8 @@ def _find_equal(times: Times, timestamps: Times, groups: NDArray[np.int64]) -> M
 def _find_largest_steps(times: Times, groups: NDArray[np.int64]) -> Times:
     """Return by how much the times of each group step back, at most."""
     order = np.argsort(groups, kind="stable")
-    sorted_times, sorted_groups = times[order], groups[order]
+    sorted_times = times[order]
+    sorted_groups = groups[order]
     distinct, ranks = np.unique(sorted_times, return_inverse=True)
     # the ranks of a group are above all earlier groups, so its maximum begins anew
     begins = sorted_groups * len(distinct)

@@ -89,37 +89,49 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
 def _find_begins(
     topic: Topic, look: TopicLook, since_ms: int | None, max_records: int, notices: list[str]
 ) -> dict[int, int]:
+    """Return where to begin in each partition, and add to `notices` what is not read.
+
+    The order matters: the age narrows what was not deleted, and the number narrows what is left.
+    """
     first_offsets = topic.begins()
     topic.check_leaders(look.ends.keys() - first_offsets.keys())
     begins = {partition: first_offsets[partition] for partition in look.ends}
-    if deleted_count := sum(map(bool, begins.values())):
-        notices.append(
-            f"Records that were deleted from {pluralize(deleted_count, 'partition')} are not judged."
-        )
+    deleted_count = sum(begin > 0 for begin in begins.values())
+    if deleted_count:
+        partitions = pluralize(deleted_count, "partition")
+        notices.append(f"Records that were deleted from {partitions} are not judged.")
     if since_ms is not None:
         since = int(clocks.time() * 1000) - since_ms
-        from_then = topic.offsets_at(since)
-        if all(from_then[partition] <= begins[partition] for partition in begins):
+        offsets_at_since = topic.offsets_at(since)
+        has_all = True
+        for partition, begin in begins.items():
+            if offsets_at_since[partition] > begin:
+                has_all = False
+                begins[partition] = offsets_at_since[partition]
+        if has_all:
             notices.append(f"The log has nothing before {format_time(since)}: all of it is read.")
-        begins = {partition: max(begins[partition], from_then[partition]) for partition in begins}
-    if empty := [
-        str(partition) for partition in begins if look.ends[partition] <= begins[partition]
-    ]:
-        names = join_names(empty)
-        notices.append(f"Without a record: partition {names}.")
-    record_count = sum(look.ends[partition] - begins[partition] for partition in begins)
-    if record_count > max_records:
-        begins = {
-            partition: look.ends[partition]
-            + -(look.ends[partition] - begin) * max_records // record_count
-            for partition, begin in begins.items()
-        }
-        read_count = sum(look.ends[partition] - begins[partition] for partition in begins)
-        notices.append(
-            f"The last {read_count:,} of {record_count:,} records are read, an equal share of each partition; "
-            "--records takes more."
-        )
+    counts = {partition: look.ends[partition] - begin for partition, begin in begins.items()}
+    empty_partitions = [str(partition) for partition, count in counts.items() if count <= 0]
+    if empty_partitions:
+        notices.append(f"Without a record: partition {join_names(empty_partitions)}.")
+    record_count = sum(counts.values())
+    if record_count <= max_records:
+        return begins
+    read_count = 0
+    for partition, count in counts.items():
+        share = _divide_up(count * max_records, record_count)
+        begins[partition] = look.ends[partition] - share
+        read_count += share
+    notices.append(
+        f"The last {read_count:,} of {record_count:,} records are read, an equal share of each "
+        "partition; --records takes more."
+    )
     return begins
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    """Return the quotient, rounded up."""
+    return -(-number // divisor)
 
 
 def _read(
@@ -134,11 +146,10 @@ def _read(
             for partition, offset, message in reader.read(ends, for_s=READ_S):
                 if offset < ends[partition]:
                     reading.take(partition, message)
-            done_count = sum(
-                min(reader.position[partition], ends[partition]) - begins[partition]
-                for partition in ends
-            )
-            progress.update(bar, completed=done_count)
+            read_count = 0
+            for partition, end in ends.items():
+                read_count += min(reader.position[partition], end) - begins[partition]
+            progress.update(bar, completed=read_count)
 
 
 def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) -> list[str]:
@@ -167,25 +178,32 @@ class _Reading:
         self, field: str | None, time: str | TimeOf, form: TimeForm, name_option: str | None
     ) -> None:
         self._field = field
-        self._time_of, self._values_of = make_time_getter(time, form), make_values_getter(time)
-        self._form, self._first = form, list[object]()
-        self._named, self._who = (
-            name_option,
-            None if name_option is None else _make_name_getter(name_option),
-        )
-        self._times, self._came = array("q"), array("q")
-        self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
+        self._form = form
+        self._time_of = make_time_getter(time, form)
+        self._values_of = make_values_getter(time)
+        self._first_values: list[object] = []
+        self._name_option = name_option
+        self._name_of: Who | None = None
+        if name_option is not None:
+            self._name_of = _make_name_getter(name_option)
+        self._times = array("q")
+        self._timestamps = array("q")
+        self._partitions = array("i")
+        self._offsets = array("q")
+        self._producers = array("q")
+        self._appended = array("b")
+        self._name_numbers = array("i")
         self._names: dict[str, int] = {}
-        self._producers, self._appended = array("q"), array("b")
         self._second: dict[int, int] = {}
-        self._without, self._without_value = 0, 0
+        self._without = 0
+        self._without_value = 0
         self._refused: Exception | None = None
 
     def take(self, partition: int, message: Message, now: int | None = None) -> None:
         try:
             event_times = self._time_of(message)
-            if len(self._first) < FIRST_TIMES:
-                self._first += self._values_of(message)
+            if len(self._first_values) < FIRST_TIMES:
+                self._first_values += self._values_of(message)
         except (Unreachable, NotObservable):
             raise
         except NullParent:
@@ -200,7 +218,7 @@ class _Reading:
             return
         times = [event_times] if isinstance(event_times, int) else event_times or ()
         kind, stamp = message.timestamp()
-        group_name = None if self._who is None else self._who(message)
+        group_name = None if self._name_of is None else self._name_of(message)
         producer = hash(message.key() if group_name is None else group_name)
         for time in times:
             if isinstance(time, FirstPass):
@@ -208,18 +226,18 @@ class _Reading:
             self._producers.append(producer)
             self._appended.append(kind == TIMESTAMP_LOG_APPEND_TIME)
             self._times.append(time)
-            self._came.append(stamp if now is None else now)
+            self._timestamps.append(stamp if now is None else now)
             self._partitions.append(partition)
             self._offsets.append(message.offset() or 0)
             if group_name is not None:
-                self._whose.append(self._names.setdefault(group_name, len(self._names)))
+                self._name_numbers.append(self._names.setdefault(group_name, len(self._names)))
 
     def build_rows(self, topic: Topic, notices: list[str], *, is_live: bool) -> Rows:
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"
-        arrival = find_arrival(self._came[:FIRST_TIMES], int(clocks.time() * 1000))
-        self._form.judge(event_time, self._first, arrival)
+        arrival = find_arrival(self._timestamps[:FIRST_TIMES], int(clocks.time() * 1000))
+        self._form.judge(event_time, self._first_values, arrival)
         if self._field is None and all(self._appended):
             raise Rejected(
                 f"the timestamps of {topic.name} are its brokers' and rise: name the event time "
@@ -227,7 +245,7 @@ class _Reading:
             )
         arrivals: NDArray[np.int64] | None = None
         if is_live:
-            arrivals = np.asarray(self._came)
+            arrivals = np.asarray(self._timestamps)
         elif self._field is not None:
             arrivals, arrival_notices = self._find_arrivals(event_time.rpartition(".")[2])
             notices = [*arrival_notices, *notices]
@@ -235,28 +253,32 @@ class _Reading:
             notices.append(f"{pluralize(self._without_value, 'record')} without a value skipped.")
         if self._refused is not None:
             notices.append(f"The first record without {event_time}: {self._refused}.")
-        group_names = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
+        group_names: NDArray[Any] | None = None
+        if self._names:
+            group_names = np.array(list(self._names))[np.asarray(self._name_numbers)]
         times = np.asarray(self._times)
-        second = times.copy() if self._second else None
-        if second is not None:
-            second[[*self._second]] = [*self._second.values()]
+        second_times: NDArray[np.int64] | None = None
+        if self._second:
+            second_times = times.copy()
+            second_times[[*self._second]] = [*self._second.values()]
         return Rows(
             event_time.rpartition(".")[2],
             times,
             np.asarray(self._partitions),
             np.asarray(self._offsets),
             arrivals,
-            self._named,
+            self._name_option,
             group_names,
             self._without,
             notices,
             topic.id,
-            second,
+            second_times,
         )
 
     def _find_arrivals(self, event_time: str) -> tuple[NDArray[np.int64] | None, list[str]]:
         """Return the arrivals, `None` if no timestamp is one, and what to say about them."""
-        timestamps, partitions = np.asarray(self._came), np.asarray(self._partitions)
+        timestamps = np.asarray(self._timestamps)
+        partitions = np.asarray(self._partitions)
         is_appended = np.asarray(self._appended, dtype=np.bool_)
         if is_appended.all():
             return timestamps, ["Records came in at their timestamps, which are their brokers'."]
@@ -302,4 +324,6 @@ def _get_inside(value: Any, path: list[str]) -> str:  # noqa: ANN401 - as Kafka'
 
 
 def _format_text(value: Any) -> str:  # noqa: ANN401 - as Kafka's
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "-")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value or "-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,31 +23,44 @@ CLEAR_STEP = 10
 HOURS_BEFORE_MS = 6 * HOUR_MS
 
 
+class ResolvedTimes(NamedTuple):
+    """The times of rows, their times in another reading, and the rows that it doubts."""
+
+    times: Times
+    other_times: Times
+    doubted_rows: NDArray[np.int64]
+
+
 def resolve_twice(
     first: Times, second: Times, partitions: NDArray[Any], arrivals: Times | None
-) -> tuple[Times, Times, NDArray[np.int64]]:
-    """Return the times of the rows, another reading of them, and the rows that it doubts.
+) -> ResolvedTimes:
+    """Return the times of rows with two possible times, `first` and `second`.
 
     In the other reading, a row that steps back is in the hour that is nearer to the rows before it.
     That is clear for a partition if no row steps back then.
     """
-    times, other, doubted_rows = first.copy(), first.copy(), list[Any]()
+    times = first.copy()
+    other_times = first.copy()
+    doubted_rows = [np.empty(0, np.int64)]
     for partition_rows in group_rows(partitions):
         part = partition_rows
         if arrivals is not None:
             part = partition_rows[np.argsort(arrivals[partition_rows], kind="stable")]
-        early, late = first[part], second[part]
+        early = first[part]
+        late = second[part]
         largest = np.maximum.accumulate(early)
         for hour_rows in _split_hours(np.flatnonzero(early != late), early):
-            near = early[: hour_rows[0]] > early[hour_rows[0]] - HOURS_BEFORE_MS
-            clear = CLEAR_STEP * (largest - early)[: hour_rows[0]][near].max(initial=0)
-            nearer = _read_nearer(early[hour_rows], late[hour_rows], largest[hour_rows[0]], clear)
-            other[part[hour_rows]] = nearer
-            if _find_disorder(early[hour_rows]) > clear >= _find_disorder(nearer):
-                times[part[hour_rows]] = nearer
+            begin = hour_rows[0]
+            is_near = early[:begin] > early[begin] - HOURS_BEFORE_MS
+            clear_step = CLEAR_STEP * (largest - early)[:begin][is_near].max(initial=0)
+            nearer = _read_nearer(early[hour_rows], late[hour_rows], largest[begin], clear_step)
+            rows = part[hour_rows]
+            other_times[rows] = nearer
+            if _find_disorder(early[hour_rows]) > clear_step >= _find_disorder(nearer):
+                times[rows] = nearer
             else:
-                doubted_rows.append(part[hour_rows])
-    return times, other, np.concatenate([np.empty(0, np.int64), *doubted_rows])
+                doubted_rows.append(rows)
+    return ResolvedTimes(times, other_times, np.concatenate(doubted_rows))
 
 
 def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
@@ -66,7 +79,9 @@ def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
 
 def _split_hours(rows: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
     """Split rows by the hour that they are in: there is at most one in half a year."""
-    for group in group_rows(times[rows] // (YEAR_MS // 2)) if len(rows) else ():
+    if not len(rows):
+        return
+    for group in group_rows(times[rows] // (YEAR_MS // 2)):
         yield rows[group]
 
 
@@ -74,13 +89,14 @@ def _find_disorder(times: Times) -> int:
     return int((np.maximum.accumulate(times) - times).max())
 
 
-def _read_nearer(first: Times, second: Times, largest: int, clear: int) -> Times:
+def _read_nearer(first: Times, second: Times, largest: int, clear_step: int) -> Times:
+    """Return the second time of each row whose first one steps back clearly, else the first."""
     times = np.empty(len(first), np.int64)
     for place, (first_time, second_time) in enumerate(
         zip(first.tolist(), second.tolist(), strict=True)
     ):
-        times[place] = (
-            second_time if clear < largest - first_time >= second_time - largest else first_time
-        )
+        step_back = largest - first_time
+        is_nearer_second = step_back >= second_time - largest
+        times[place] = second_time if clear_step < step_back and is_nearer_second else first_time
         largest = max(largest, int(times[place]))
     return times
