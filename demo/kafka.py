@@ -84,7 +84,8 @@ class Carriers:
         self._producers[name] = self._producer(name)
         return (
             f"{name} was killed (-9) with {len(landed_flights[name])} flights in an open "
-            "transaction and started again: Kafka aborted the transaction, and the flights were written again."
+            "transaction and started again: Kafka aborted the transaction, and the flights were "
+            "written again."
         )
 
     def _producer(self, name: str) -> KafkaNotedProducer:
