@@ -52,7 +52,7 @@ def _key(column: str, kind: Any = name) -> sa.Column[Any]:  # noqa: ANN401 - a t
 
 
 def _not_null(kind: Any, *columns: str) -> list[sa.Column[Any]]:  # noqa: ANN401 - a type
-    return [sa.Column(each, kind, nullable=False) for each in columns]
+    return [sa.Column(column, kind, nullable=False) for column in columns]
 
 
 def _crc() -> sa.Column[Any]:
@@ -143,8 +143,8 @@ def _create_readers() -> None:
 
 def _create_history() -> None:
     hours = ("min_time_hour", "max_time_hour", "seen_hour")
-    late = [_key("domain"), _key("writer"), *(_key(each, sa.BigInteger) for each in hours)]
-    _create_stream_table("noted_time_late", *late, *_not_null(sa.Text, "record"))
+    late_columns = [_key("domain"), _key("writer"), *(_key(hour, sa.BigInteger) for hour in hours)]
+    _create_stream_table("noted_time_late", *late_columns, *_not_null(sa.Text, "record"))
     _create_stream_table(
         "noted_time_ledger",
         _key("domain"),

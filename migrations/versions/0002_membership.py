@@ -79,12 +79,12 @@ def _select(query: str, **values: object) -> Any:  # noqa: ANN401 - a result
 
 
 def _convert_stream(stream_id: str) -> Iterator[Row]:
-    found = _select(
+    stored_rows = _select(
         "SELECT domain, writer, record, crc FROM noted_time_timeline WHERE stream_id = :id",
         id=stream_id,
     )
     by_domain: defaultdict[str, list[tuple[str, str, int | None]]] = defaultdict(list)
-    for domain, writer, record, crc in found:
+    for domain, writer, record, crc in stored_rows:
         by_domain[domain].append((writer, record, crc))
     for domain, rows in by_domain.items():
         last, absences = _read_last_mark(stream_id, domain), _read_absences(stream_id, domain)
@@ -123,10 +123,10 @@ def _read_member(stream_id: str, writer: str, domain: str) -> Member | None:
     ).fetchone()
     if row is None:
         return None
-    state, times, others = row[0], json.loads(row[1]), json.loads(row[2] or "{}")
-    domains = others.get("terms", {}).get("domains")
+    state, times, other_times = row[0], json.loads(row[1]), json.loads(row[2] or "{}")
+    domains = other_times.get("terms", {}).get("domains")
     vouches = domains is None or domain in domains
-    return Member(state, others.get("excluded"), vouches, times.get(domain))
+    return Member(state, other_times.get("excluded"), vouches, times.get(domain))
 
 
 def _read_last_mark(stream_id: str, domain: str) -> LastMark | None:
@@ -158,7 +158,9 @@ def _read_absences(stream_id: str, domain: str) -> dict[str, Row]:
                 continue
             if reason == "narrowed" or writer not in absences:
                 facts = ("reason", "began_at", "last_time", "from_time")
-                absences[writer] = {"seq": answer["seq"]} | {k: absence.get(k) for k in facts}
+                absences[writer] = {"seq": answer["seq"]} | {
+                    fact: absence.get(fact) for fact in facts
+                }
             if reason == "removed":
                 del absences[writer]
     return absences

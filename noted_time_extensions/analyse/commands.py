@@ -56,10 +56,10 @@ def describe_analysis() -> None:
     """
 
 
-def parse_picture(given: str) -> Path:
-    file = Path(given)
+def parse_picture(text: str) -> Path:
+    file = Path(text)
     if file.suffix.lower() not in PICTURE_FORMATS:
-        raise Unreadable(f"must end in {', '.join(PICTURE_FORMATS)}, not {given!r}")
+        raise Unreadable(f"must end in {', '.join(PICTURE_FORMATS)}, not {text!r}")
     if not file.parent.is_dir():
         raise Unreadable(f"there is no directory {str(file.parent)!r}: create it")
     return file
@@ -91,45 +91,56 @@ class Judging:
     ] = None
     as_json: AsJson = False
 
-    def check_options(self, context: typer.Context, by: StreamToJudge | None = None) -> None:
+    def check_options(
+        self, context: typer.Context, stream_to_judge: StreamToJudge | None = None
+    ) -> None:
         if self.as_replay:
             refuse_options(context, "with --as-replay", "arrival", "ahead")
-        if by is not None and by.noted is None:
+        if stream_to_judge is not None and stream_to_judge.noted is None:
             refuse_options(context, "without --stream", "domain", "url", "token", "fail_if_broken")
 
     def print_judged(
         self,
         rows: Rows,
-        written: WrittenTimes,
+        written_times: WrittenTimes,
         note: str,
         observe: str | None = None,
-        by: StreamToJudge | None = None,
+        stream_to_judge: StreamToJudge | None = None,
     ) -> None:
         from noted_time_extensions.analyse.costs import compute_costs, print_costs
 
-        rows = rows.remove_impossible(written.form).resolve_twice(written.form).name_silent()
-        costs, found = compute_costs(
+        rows = (
+            rows.remove_impossible(written_times.form)
+            .resolve_twice(written_times.form)
+            .name_silent()
+        )
+        costs, analysis = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
         )
-        if by is not None and by.noted is not None:
+        if stream_to_judge is not None and stream_to_judge.noted is not None:
             from noted_time_extensions.analyse.noted_costs import compute_noted_costs
 
-            costs = replace(costs, noted=compute_noted_costs(rows, self.window, by, by.noted))
+            costs = replace(
+                costs,
+                noted=compute_noted_costs(
+                    rows, self.window, stream_to_judge, stream_to_judge.noted
+                ),
+            )
         if self.picture is not None:
             from noted_time_extensions.analyse.drawing import draw
 
-            draw(costs, found).savefig(self.picture)
+            draw(costs, analysis).savefig(self.picture)
             say(f"Drawn: {self.picture}")
         if self.as_json:
             echo(json.dumps(asdict(costs)))
         else:
             print_costs(costs, note, observe)
-        if costs.noted is not None and by is not None:
+        if costs.noted is not None and stream_to_judge is not None:
             from noted_time_extensions.analyse.noted_costs import check_words, print_lost
 
             if not self.as_json:
                 print_lost(costs.noted, costs.who or "writer")
-            if by.fail_if_broken:
+            if stream_to_judge.fail_if_broken:
                 check_words(costs.noted)
 
 
@@ -184,8 +195,8 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
     how.check_options(context, by)
     with require_extra("noted-time analyse log", "analyse"):
         from noted_time_extensions.analyse.reading.file_rows import open_log, read_log
-    there = open_log(root, stream, ignore or ())
-    rows = read_log(there, columns, written.form, how.records)
+    log_directories = open_log(root, stream, ignore or ())
+    rows = read_log(log_directories, columns, written.form, how.records)
     observe = f"{name_program()} observe log event-time {root} {stream} --field {columns.time}"
     observe += written.flags
     how.print_judged(rows, written, NOTE_LOG, observe, by)
@@ -233,10 +244,18 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         )
     with require_extra("noted-time analyse kafka", "analyse,kafka"):
         from noted_time_extensions.analyse.reading.topic_rows import read_topic
-    settings, form = build_kafka_config(bootstrap, config), written.form
+    settings = build_kafka_config(bootstrap, config)
     time = None if field is None else described.resolve_field(field)
     rows = read_topic(
-        settings, topic, field, time, form, who=who, since_ms=since, most=how.records, live_ms=live
+        settings,
+        topic,
+        field,
+        time,
+        written.form,
+        who=who,
+        since_ms=since,
+        max_records=how.records,
+        live_ms=live,
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
     observe = f"{name_program()} observe kafka {how_seen} {bootstrap} {topic}"

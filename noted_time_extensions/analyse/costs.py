@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -94,8 +94,24 @@ class Costs:
     noted: NotedCosts | None = None
 
 
-def compute_waits(waits: WindowWaits) -> tuple[float | None, int | None, int | None, int]:
-    return waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open
+def build_figures(
+    delay_ms: int | None,
+    lost_count: int,
+    row_count: int,
+    lost_by_flink: int | None,
+    waits: WindowWaits | None,
+) -> Figures:
+    """Return the costs of one watermark. `waits` is `None` if they are not known."""
+    figures = Figures(delay_ms, lost_count, 100 * lost_count / row_count, lost_by_flink)
+    if waits is None:
+        return figures
+    return replace(
+        figures,
+        wait_median_ms=waits.median_ms,
+        wait_p99_ms=waits.p99_ms,
+        wait_longest_ms=waits.longest_ms,
+        still_open=waits.still_open,
+    )
 
 
 def compute_costs(
@@ -106,81 +122,99 @@ def compute_costs(
     Raises `Rejected` if most rows are. The least delays are rounded up to a full second, because
     such delays are printed and recommended.
     """
-    every, left_out = rows, np.empty(0, np.int64)
+    all_rows = rows
+    rows_ahead = np.empty(0, np.int64)
+    assumption = None
     if as_replay:
-        arrivals, assumed = rows.order_as_replay(), REPLAY_NOTICE
+        arrivals = rows.order_as_replay()
+        assumption = REPLAY_NOTICE
     elif rows.arrivals is None:
-        arrivals, assumed = rows.assume_arrivals(), ASSUMED_ARRIVALS
+        arrivals = rows.assume_arrivals()
+        assumption = ASSUMED_ARRIVALS
     else:
         check_leads(rows, ahead_ms)
-        left_out = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
-        arrivals, assumed = np.delete(rows.arrivals, left_out), None
-        rows = rows.remove_rows(left_out)
+        rows_ahead = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
+        arrivals = np.delete(rows.arrivals, rows_ahead)
+        rows = rows.remove_rows(rows_ahead)
     analysis = analyse(arrivals, rows.times, rows.partitions, window_ms)
-    spark, total = analysis.spark, len(rows.times)
-
-    def build_figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
-        waited = () if assumed else compute_waits(waits)
-        return Figures(delay, lost, 100 * lost / total, by_flink, *waited)
-
-    least_delays = {round_up_to_second(spark.least_delay_ms(share)) for share in LOST_SHARES}
-    shown = sorted({*delays, *least_delays})
-    notices = [*rows.said, *_describe_second(rows, spark.least_delay_ms(), window_ms)]
-    if assumed == ASSUMED_ARRIVALS:
-        notices += _describe_order(rows, spark.least_delay_ms(), window_ms)
+    least_delay_ms = analysis.spark.least_delay_ms()
+    notices = [*rows.said, *_describe_second(rows, least_delay_ms, window_ms)]
+    if assumption == ASSUMED_ARRIVALS:
+        notices += _describe_order(rows, least_delay_ms, window_ms)
+    owed_delay = _find_owed_delay(all_rows, rows_ahead, analysis, window_ms, ahead_ms)
     costs = Costs(
-        rows.event_time,
-        total,
-        rows.without_time,
-        len(np.unique(rows.partitions)),
-        int(rows.times.min()),
-        int(rows.times.max()),
-        window_ms,
-        assumed,
-        notices,
-        spark.least_delay_ms(),
-        analysis.flink.least_delay_ms(),
-        *_find_owed_delay(every, left_out, analysis, window_ms, ahead_ms),
-        [
-            build_figures(
-                d, spark.count_lost(d), analysis.flink.count_lost(d), spark.measure_waits(d)
-            )
-            for d in shown
-        ],
-        None if assumed else build_figures(None, 0, 0, analysis.perfect),
-        analysis.find_behind(rows.partitions),
-        rows.who,
-        [] if rows.whose is None else analysis.find_behind(rows.whose),
+        event_time=rows.event_time,
+        rows=len(rows.times),
+        without_time=rows.without_time,
+        partitions=len(np.unique(rows.partitions)),
+        first_ms=int(rows.times.min()),
+        last_ms=int(rows.times.max()),
+        window_ms=window_ms,
+        assumed=assumption,
+        said=notices,
+        least_delay_without_loss_ms=least_delay_ms,
+        least_delay_without_loss_by_flink_ms=analysis.flink.least_delay_ms(),
+        least_delay_with_them_ms=owed_delay.with_them_ms,
+        least_delay_without_them_ms=owed_delay.without_them_ms,
+        owed_to=owed_delay.rows,
+        delays=_list_delay_figures(analysis, delays, has_waits=assumption is None),
+        perfect=None,
+        behind_by_partition=analysis.find_behind(rows.partitions),
+        who=rows.who,
+        behind_by_who=[],
     )
+    if assumption is None:
+        costs = replace(costs, perfect=build_figures(None, 0, costs.rows, 0, analysis.perfect))
+    if rows.whose is not None:
+        costs = replace(costs, behind_by_who=analysis.find_behind(rows.whose))
     return costs, analysis
 
 
-def _describe_second(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
+def _list_delay_figures(
+    analysis: Analysis, delays: Sequence[int], *, has_waits: bool
+) -> list[Figures]:
+    """Return the costs of `delays` and of the least delays that lose some shares of the rows."""
+    spark = analysis.spark
+    least_delays = {round_up_to_second(spark.least_delay_ms(share)) for share in LOST_SHARES}
+    all_figures = []
+    for delay_ms in sorted({*delays, *least_delays}):
+        lost_count = spark.count_lost(delay_ms)
+        lost_by_flink = analysis.flink.count_lost(delay_ms)
+        waits = spark.measure_waits(delay_ms) if has_waits else None
+        figures = build_figures(delay_ms, lost_count, spark.rows, lost_by_flink, waits)
+        all_figures.append(figures)
+    return all_figures
+
+
+def _describe_second(rows: Rows, least_delay_ms: int, window_ms: int) -> Iterator[str]:
     """Compare the least delays of both readings of an hour that came twice."""
     if rows.second is None:
         return
-    others = replace(rows, times=rows.second)
-    arrivals = others.assume_arrivals() if rows.arrivals is None else rows.arrivals
-    other = analyse(arrivals, others.times, window_ms=window_ms).spark.least_delay_ms()
-    if other != least:
+    other_rows = replace(rows, times=rows.second)
+    arrivals = rows.arrivals
+    if arrivals is None:
+        arrivals = other_rows.assume_arrivals()
+    other_analysis = analyse(arrivals, other_rows.times, window_ms=window_ms)
+    other_delay_ms = other_analysis.spark.least_delay_ms()
+    if other_delay_ms != least_delay_ms:
         yield (
-            f"So the least delay is {format_least_delay(least)}. If the rows that step back are "
-            f"of the second hour, it is {format_least_delay(other)}: only an offset in the times "
-            "tells."
+            f"So the least delay is {format_least_delay(least_delay_ms)}. If the rows that step "
+            f"back are of the second hour, it is {format_least_delay(other_delay_ms)}: only an "
+            "offset in the times tells."
         )
 
 
-def _describe_order(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
+def _describe_order(rows: Rows, least_delay_ms: int, window_ms: int) -> Iterator[str]:
     """Compare the least delays of two orders of the files, if their order is in doubt."""
-    others = rows.order_otherwise()
-    if others is None or rows.order_doubt is None:
+    other_rows = rows.order_otherwise()
+    if other_rows is None or rows.order_doubt is None:
         return
-    other = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
+    other = analyse(other_rows.assume_arrivals(), other_rows.times, window_ms=window_ms)
     other_least = other.spark.least_delay_ms()
-    if round_up_to_second(other_least) == round_up_to_second(least):
+    if round_up_to_second(other_least) == round_up_to_second(least_delay_ms):
         return
     doubt = rows.order_doubt
-    delay = f"{format_least_delay(least)} {ORDER_WORDS[doubt.order]}"
+    delay = f"{format_least_delay(least_delay_ms)} {ORDER_WORDS[doubt.order]}"
     other_delay = f"{format_least_delay(other_least)} {doubt.other_words}"
     yield (
         f"The order of the files cannot be told, because {doubt.reason}. The least delay is "
@@ -188,23 +222,36 @@ def _describe_order(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
     )
 
 
+class OwedDelay(NamedTuple):
+    """The least delay with and without the rows that cause it, and these rows, if any."""
+
+    with_them_ms: int
+    without_them_ms: int
+    rows: list[RowsBehind]
+
+
 def _find_owed_delay(
-    rows: Rows, left_out: NDArray[np.int64], analysis: Analysis, window_ms: int, ahead_ms: int
-) -> tuple[int, int, list[RowsBehind]]:
-    """Return the least delay with and without the rows that cause it, and these rows."""
-    least = analysis.spark.least_delay_ms()
-    if rows.arrivals is not None and len(left_out):
-        every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
-        by_ms = (rows.times - rows.arrivals)[left_out]
-        return every, least, summarize_by_name(rows.names[left_out], by_ms)
-    if rows.arrivals is None and analysis.owed_to is not None:
+    all_rows: Rows, rows_ahead: NDArray[np.int64], analysis: Analysis, window_ms: int, ahead_ms: int
+) -> OwedDelay:
+    """Return the delay that is owed to the rows ahead, or without arrivals to the row ahead."""
+    least_delay_ms = analysis.spark.least_delay_ms()
+    if all_rows.arrivals is not None and len(rows_ahead):
+        analysis_with_them = analyse(all_rows.arrivals, all_rows.times, window_ms=window_ms)
+        leads_ms = (all_rows.times - all_rows.arrivals)[rows_ahead]
+        names = summarize_by_name(all_rows.names[rows_ahead], leads_ms)
+        return OwedDelay(analysis_with_them.spark.least_delay_ms(), least_delay_ms, names)
+    if all_rows.arrivals is None and analysis.owed_to is not None:
         row = np.array([analysis.owed_to])
-        others = rows.remove_rows(row)
-        analysis = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
-        owed = least - analysis.spark.least_delay_ms()
-        if owed > ahead_ms:
-            return least, least - owed, summarize_by_name(rows.names[row], np.array([owed]))
-    return least, least, []
+        other_rows = all_rows.remove_rows(row)
+        other_analysis = analyse(
+            other_rows.assume_arrivals(), other_rows.times, window_ms=window_ms
+        )
+        without_it_ms = other_analysis.spark.least_delay_ms()
+        owed_ms = least_delay_ms - without_it_ms
+        if owed_ms > ahead_ms:
+            names = summarize_by_name(all_rows.names[row], np.array([owed_ms]))
+            return OwedDelay(least_delay_ms, without_it_ms, names)
+    return OwedDelay(least_delay_ms, least_delay_ms, [])
 
 
 def print_costs(costs: Costs, note: str, observe: str | None) -> None:
@@ -212,7 +259,9 @@ def print_costs(costs: Costs, note: str, observe: str | None) -> None:
 
     `observe` is an observer's command without `--delay`, `None` if no observer reads such a log.
     """
-    for sentence in filter(None, (costs.assumed, *costs.said)):
+    if costs.assumed:
+        say(costs.assumed)
+    for sentence in costs.said:
         say(sentence)
     say(
         f"{pluralize(costs.rows, 'row')} of {pluralize(costs.partitions, 'partition')}, "
@@ -224,19 +273,20 @@ def print_costs(costs: Costs, note: str, observe: str | None) -> None:
     print_table(_build_columns(costs), _list_figures(costs))
     for sentence in _explain_waits(costs):
         say(sentence)
-    by_partition = costs.behind_by_partition if costs.partitions > 1 else []
-    ahead = [] if costs.assumed else costs.owed_to
-    late, by = "behind the largest time so far", costs.who or "partition"
-    for which, title, found in (
-        (late, "partition", by_partition),
-        (late, by, costs.behind_by_who),
-        ("ahead of their arrival", by, ahead),
-    ):
-        if found:
-            say(f"Rows {which}, by {title}:")
-            print_table(_build_name_columns(title), (each._asdict() for each in found))
+    name_title = costs.who or "partition"
+    if costs.partitions > 1:
+        _print_names("behind the largest time so far", "partition", costs.behind_by_partition)
+    _print_names("behind the largest time so far", name_title, costs.behind_by_who)
+    if not costs.assumed:
+        _print_names("ahead of their arrival", name_title, costs.owed_to)
     for sentence in _suggest_next(costs, note, observe):
         say(sentence)
+
+
+def _print_names(where_they_lie: str, title: str, names: Sequence[RowsBehind]) -> None:
+    if names:
+        say(f"Rows {where_they_lie}, by {title}:")
+        print_table(_build_name_columns(title), (name._asdict() for name in names))
 
 
 def format_window(ms: int) -> str:
@@ -247,8 +297,12 @@ def format_window(ms: int) -> str:
     >>> format_window(7 * 86_400_000)
     'windows of 7d, which begin on Thursdays'
     """
-    begin = "" if ms % WEEK_MS else ", which begin on Thursdays"
-    return f"windows of {format_duration(ms)}{begin}" if ms else "each row by itself"
+    if ms == 0:
+        return "each row by itself"
+    windows = f"windows of {format_duration(ms)}"
+    if ms % WEEK_MS == 0:
+        windows += ", which begin on Thursdays"
+    return windows
 
 
 def round_up_to_second(ms: int) -> int:
@@ -266,9 +320,10 @@ def format_delay(ms: int) -> str:
     >>> format_delay(39_361_000), format_delay(1500), format_delay(0)
     ('10h 56m 1s', '1s 500ms', '0s')
     """
-    rest, parts = ms, list[str]()
+    rest_ms = ms
+    parts = []
     for unit, size in UNITS_MS.items():
-        number, rest = divmod(rest, size)
+        number, rest_ms = divmod(rest_ms, size)
         if number:
             parts.append(f"{number}{unit}")
     return " ".join(parts) or "0s"
@@ -279,35 +334,44 @@ def format_least_delay(ms: int) -> str:
 
 
 def _list_figures(costs: Costs) -> Iterator[dict[str, object]]:
-    for each in costs.delays:
-        yield _build_row(format_delay(each.delay_ms or 0), each)
+    for figures in costs.delays:
+        yield _build_row(format_delay(figures.delay_ms or 0), figures)
     if costs.perfect is not None:
         yield _build_row("perfect", costs.perfect)
     if costs.noted is not None:
         yield _build_row("noted", costs.noted.figures)
 
 
-def _build_row(name: str, each: Figures) -> dict[str, object]:
-    waits = (each.wait_median_ms, each.wait_p99_ms, each.wait_longest_ms)
-    median, p99, longest = (None if ms is None else format_duration(int(ms)) for ms in waits)
+def _build_row(name: str, figures: Figures) -> dict[str, object]:
     return {
         "delay": name,
-        "lost": f"{each.lost:,}",
-        "percent": f"{each.lost_percent:.2f} %" if each.lost else "0 %",
-        "by_flink": None if each.lost_by_flink is None else f"{each.lost_by_flink:,}",
-        "median": median,
-        "p99": p99,
-        "longest": longest,
-        "open": None if each.still_open is None else f"{each.still_open:,}",
+        "lost": f"{figures.lost:,}",
+        "percent": f"{figures.lost_percent:.2f} %" if figures.lost else "0 %",
+        "by_flink": _format_count(figures.lost_by_flink),
+        "median": _format_wait(figures.wait_median_ms),
+        "p99": _format_wait(figures.wait_p99_ms),
+        "longest": _format_wait(figures.wait_longest_ms),
+        "open": _format_count(figures.still_open),
     }
 
 
+def _format_count(count: int | None) -> str | None:
+    return None if count is None else f"{count:,}"
+
+
+def _format_wait(ms: float | None) -> str | None:
+    return None if ms is None else format_duration(int(ms))
+
+
 def _explain_waits(costs: Costs) -> Iterator[str]:
-    noted = [] if costs.noted is None else [costs.noted.figures]
-    shown = [*costs.delays, *filter(None, [costs.perfect]), *noted]
-    if any(each.still_open for each in shown):
+    shown_figures = list(costs.delays)
+    if costs.perfect is not None:
+        shown_figures.append(costs.perfect)
+    if costs.noted is not None:
+        shown_figures.append(costs.noted.figures)
+    if any(figures.still_open for figures in shown_figures):
         yield "Still open: windows without a result at the last row. The waits do not include them."
-    if any(each.still_open and each.wait_p99_ms is None for each in shown):
+    if any(figures.still_open and figures.wait_p99_ms is None for figures in shown_figures):
         yield (
             f'p99 is "-" if more than {100 * MAX_OPEN:g} % of the windows are still open. '
             "Judge more rows to see it."
@@ -315,15 +379,15 @@ def _explain_waits(costs: Costs) -> Iterator[str]:
 
 
 def _build_columns(costs: Costs) -> Columns:
-    lost: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
-    by_flink: Columns = {"lost by Flink": "by_flink"} if costs.partitions > 1 else {}
-    waits: Columns = {
-        "median wait": "median",
-        "p99": "p99",
-        "longest": "longest",
-        "still open": "open",
-    }
-    return {**lost, **by_flink, **({} if costs.assumed else waits)}
+    columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
+    if costs.partitions > 1:
+        columns["lost by Flink"] = "by_flink"
+    if not costs.assumed:
+        columns["median wait"] = "median"
+        columns["p99"] = "p99"
+        columns["longest"] = "longest"
+        columns["still open"] = "open"
+    return columns
 
 
 def _build_name_columns(title: str) -> Columns:
@@ -336,36 +400,45 @@ def _build_name_columns(title: str) -> Columns:
 
 
 def _describe_least(costs: Costs) -> str:
-    with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
-    if with_ms == without_ms:
-        return format_least_delay(with_ms)
-    whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
-    name = whose.name if costs.who else f"partition {whose.name}"
-    more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
-    rows_ahead = f"{pluralize(rows, 'row')} of {name}{more}"
+    """Return the least delay, and the rows that cause it with what it is without them."""
+    with_them_ms = costs.least_delay_with_them_ms
+    without_them_ms = costs.least_delay_without_them_ms
+    if with_them_ms == without_them_ms:
+        return format_least_delay(with_them_ms)
+    worst_rows = costs.owed_to[0]
+    row_count = sum(name_rows.rows for name_rows in costs.owed_to)
+    name = worst_rows.name if costs.who else f"partition {worst_rows.name}"
+    if len(costs.owed_to) > 1:
+        name += f" and {len(costs.owed_to) - 1} more"
+    rows_ahead = f"{pluralize(row_count, 'row')} of {name}"
     if costs.assumed:
+        owed_delay = format_duration(with_them_ms - without_them_ms)
         return (
-            f"{format_least_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay "
-            f"are owed to {rows_ahead}, or to the rows behind it: only arrivals tell which are "
-            f"wrong; without it {format_least_delay(without_ms)}"
+            f"{format_least_delay(with_them_ms)}. {owed_delay} of this delay are owed to "
+            f"{rows_ahead}, or to the rows behind it: only arrivals tell which are wrong; without "
+            f"it {format_least_delay(without_them_ms)}"
         )
-    ahead = f"which is {format_duration(whose.worst_ms)} ahead of its arrival"
-    if rows > 1:
-        ahead = f"at most {format_duration(whose.worst_ms)} ahead of their arrival"
-    without, them = format_least_delay(without_ms), "it" if rows == 1 else "them"
-    return f"{without} without {rows_ahead}, {ahead}, and {format_least_delay(with_ms)} with {them}"
+    ahead = f"which is {format_duration(worst_rows.worst_ms)} ahead of its arrival"
+    them = "it"
+    if row_count > 1:
+        ahead = f"at most {format_duration(worst_rows.worst_ms)} ahead of their arrival"
+        them = "them"
+    return (
+        f"{format_least_delay(without_them_ms)} without {rows_ahead}, {ahead}, and "
+        f"{format_least_delay(with_them_ms)} with {them}"
+    )
 
 
 def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]:
-    least = costs.least_delay_without_loss_ms
+    least_delay_ms = costs.least_delay_without_loss_ms
     if costs.assumed == REPLAY_NOTICE:
         return
     name = costs.event_time
-    seconds = round_up_to_second(least) // SECOND_MS
+    seconds = round_up_to_second(least_delay_ms) // SECOND_MS
     days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    described = _describe_least(costs)
-    yield f"The least delay that would have lost no row is {described}. What to do with it:"
+    described_delay = _describe_least(costs)
+    yield f"The least delay that would have lost no row is {described_delay}. What to do with it:"
     yield f"  Spark           .withWatermark({name!r}, '{seconds} seconds')"
     yield (
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "

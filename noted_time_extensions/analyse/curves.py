@@ -44,10 +44,12 @@ class WindowWaits:
     @property
     def p99_ms(self) -> int | None:
         """The wait that 99 % do not exceed, unless more than 5 % of windows are still open."""
-        closed = len(self.ms)
-        if not closed or self.still_open > MAX_OPEN * (closed + self.still_open):
+        closed_count = len(self.ms)
+        window_count = closed_count + self.still_open
+        if closed_count == 0 or self.still_open > MAX_OPEN * window_count:
             return None
-        return int(self.ms[-(-closed * 99 // 100) - 1])
+        longer_count = closed_count // 100
+        return int(self.ms[closed_count - longer_count - 1])
 
     @property
     def longest_ms(self) -> int | None:
@@ -75,7 +77,9 @@ class Curve:
 
     def least_delay_ms(self, lost_share: float = 0.0) -> int:
         may_be_lost = int(lost_share * self.rows)
-        return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
+        if may_be_lost >= len(self.needed):
+            return 0
+        return int(self.needed[-1 - may_be_lost])
 
     def measure_waits(self, delay_ms: int) -> WindowWaits:
         ends = self.ends[self.opens <= delay_ms]
@@ -108,7 +112,7 @@ class Analysis:
     late_by: Times
     owed_to: int | None
 
-    def find_behind(self, names: ArrayLike, most: int = 10) -> list[RowsBehind]:
+    def find_behind(self, names: ArrayLike, max_names: int = 10) -> list[RowsBehind]:
         """Return the names with rows behind the largest earlier event time, the worst first.
 
         `names` has the name of each row, in the analysed order.
@@ -116,15 +120,22 @@ class Analysis:
         >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
         [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
         """
-        return summarize_by_name(np.asarray(names)[self.late], self.late_by, most)
+        return summarize_by_name(np.asarray(names)[self.late], self.late_by, max_names)
 
 
-def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[RowsBehind]:
-    behind = []
-    for rows in group_rows(names) if len(names) else ():
-        median, worst = float(np.median(ms[rows])), int(ms[rows].max())
-        behind.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
-    return sorted(behind, key=lambda each: (-each.worst_ms, each.name))[:most]
+def summarize_by_name(
+    names: NDArray[Any], delays_ms: Times, max_names: int = 10
+) -> list[RowsBehind]:
+    """Return the names of rows that are behind or ahead by some delay, the worst first."""
+    if not len(names):
+        return []
+    summaries = []
+    for rows in group_rows(names):
+        median_ms = float(np.median(delays_ms[rows]))
+        worst_ms = int(delays_ms[rows].max())
+        summaries.append(RowsBehind(str(names[rows[0]]), len(rows), median_ms, worst_ms))
+    summaries.sort(key=lambda summary: (-summary.worst_ms, summary.name))
+    return summaries[:max_names]
 
 
 def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
@@ -135,9 +146,11 @@ def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDA
     >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
     [1]
     """
-    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    ahead = np.flatnonzero(event_times - arrived > ahead_ms)
-    return ahead if 2 * len(ahead) <= len(arrived) else ahead[:0]
+    leads = _compute_leads(arrivals, times)
+    rows_ahead = np.flatnonzero(leads > ahead_ms)
+    if 2 * len(rows_ahead) > len(leads):
+        return rows_ahead[:0]
+    return rows_ahead
 
 
 def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | None:
@@ -148,10 +161,15 @@ def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | Non
     >>> find_lead([0, 1, 2], [90, 97, 1], 5), find_lead([0, 1, 2], [0, 90, 1], 5)
     (93, None)
     """
-    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    leads = event_times - arrived
-    leads = leads[leads > ahead_ms]
-    return int(np.median(leads)) if 2 * len(leads) > len(arrived) else None
+    leads = _compute_leads(arrivals, times)
+    large_leads = leads[leads > ahead_ms]
+    if 2 * len(large_leads) <= len(leads):
+        return None
+    return int(np.median(large_leads))
+
+
+def _compute_leads(arrivals: ArrayLike, times: ArrayLike) -> Times:
+    return np.asarray(times, dtype=np.int64) - np.asarray(arrivals, dtype=np.int64)
 
 
 def analyse(
@@ -167,40 +185,54 @@ def analyse(
     >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
     (1, 0, 6)
     """
-    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    parts = np.zeros(len(arrived), np.int64) if partitions is None else np.asarray(partitions)
-    if not len(arrived) == len(event_times) == len(parts) > 0 or window_ms < 0:
+    arrival_times = np.asarray(arrivals, dtype=np.int64)
+    event_times = np.asarray(times, dtype=np.int64)
+    if partitions is None:
+        parts = np.zeros(len(arrival_times), np.int64)
+    else:
+        parts = np.asarray(partitions)
+    if not len(arrival_times) == len(event_times) == len(parts) > 0 or window_ms < 0:
         raise Rejected(
-            f"{len(arrived)} arrivals, {len(event_times)} times and {len(parts)} partitions with a "
-            f"window of {window_ms} ms: give one arrival, time and partition for each row, one row "
-            "or more, and a window of 0 ms or more"
+            f"{len(arrival_times)} arrivals, {len(event_times)} times and {len(parts)} partitions "
+            f"with a window of {window_ms} ms: give one arrival, time and partition for each row, "
+            "one row or more, and a window of 0 ms or more"
         )
     order = None
-    if np.any(arrived[1:] < arrived[:-1]):
-        order = np.argsort(arrived, kind="stable")
-        arrived, event_times, parts = arrived[order], event_times[order], parts[order]
+    if np.any(arrival_times[1:] < arrival_times[:-1]):
+        order = np.argsort(arrival_times, kind="stable")
+        arrival_times = arrival_times[order]
+        event_times = event_times[order]
+        parts = parts[order]
     ends = window_ends(event_times, window_ms)
     windows, firsts = np.unique(ends, return_index=True)
 
-    def curve(largest: Times) -> Curve:
-        needed = np.zeros(len(ends), np.int64)
-        np.subtract(largest[:-1], ends[1:] - 1, out=needed[1:])
-        opens = np.maximum(needed[firsts], 0)
-        return Curve(len(ends), arrived, largest, np.sort(needed[needed > 0]), windows, opens)
+    def build_curve(largest: Times) -> Curve:
+        needed_delays = np.zeros(len(ends), np.int64)
+        np.subtract(largest[:-1], ends[1:] - 1, out=needed_delays[1:])
+        opens = np.maximum(needed_delays[firsts], 0)
+        sorted_delays = np.sort(needed_delays[needed_delays > 0])
+        return Curve(len(ends), arrival_times, largest, sorted_delays, windows, opens)
 
     largest = np.maximum.accumulate(event_times)
-    spark, late = curve(largest), np.flatnonzero(event_times < largest)
+    spark = build_curve(largest)
+    flink = spark
+    if np.any(parts != parts[0]):
+        flink = build_curve(_find_least_of_largest(event_times, parts))
+    late = np.flatnonzero(event_times < largest)
     owed_to = None
     if len(spark.needed):  # the first row with the time that the worst row is behind
         worst = np.argmax(largest[:-1] - ends[1:])
         owed_to = int(np.searchsorted(largest, largest[worst]))
-        owed_to = owed_to if order is None else int(order[owed_to])
+    late_by = (largest - event_times)[late]
+    if order is not None:
+        late = order[late]
+        owed_to = None if owed_to is None else int(order[owed_to])
     return Analysis(
         spark,
-        spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(event_times, parts)),
-        _measure_perfect(event_times, arrived, windows, beyond=int(window_ms == 0)),
-        late if order is None else order[late],
-        (largest - event_times)[late],
+        flink,
+        _measure_perfect(event_times, arrival_times, windows, beyond=int(window_ms == 0)),
+        late,
+        late_by,
         owed_to,
     )
 
@@ -210,10 +242,12 @@ def window_ends(times: Times, window_ms: int) -> Times:
 
 
 def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
+    """Return the waits until the watermark reaches the ends, or passes them if `beyond` is 1."""
     closed_by = np.searchsorted(watermark, ends + beyond)
-    closed = closed_by < len(watermark)
-    waited = arrivals[closed_by[closed]] - ends[closed]
-    return WindowWaits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
+    is_closed = closed_by < len(watermark)
+    wait_times = arrivals[closed_by[is_closed]] - ends[is_closed]
+    open_count = len(ends) - np.count_nonzero(is_closed)
+    return WindowWaits(np.sort(wait_times), int(open_count))
 
 
 def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
@@ -224,9 +258,9 @@ def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) ->
 
 
 def _find_least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
-    least = np.full(len(times), np.iinfo(np.int64).max)
+    least_of_largest = np.full(len(times), np.iinfo(np.int64).max)
     for rows in group_rows(partitions):
         largest = np.concatenate(([NO_WATERMARK], np.maximum.accumulate(times[rows])))
         counts = np.diff(rows, prepend=0, append=len(times))
-        np.minimum(least, np.repeat(largest, counts), out=least)
-    return least
+        np.minimum(least_of_largest, np.repeat(largest, counts), out=least_of_largest)
+    return least_of_largest

@@ -49,13 +49,15 @@ def check_leads(rows: Rows, ahead_ms: int) -> None:
             "Write both columns in one unit, because --unit is for both"
         )
     hours = int(leads.max()) // HOUR_MS + 1
-    planned = f"If these times are planned, pass --ahead {hours}h"
+    planned_remedy = f"If these times are planned, pass --ahead {hours}h"
     if is_offset(lead):
         raise Rejected(
             f"{fact}: a zone? If the times of {rows.event_time} are local, pass their --zone. "
-            f"{planned}"
+            f"{planned_remedy}"
         )
-    raise Rejected(f"{fact}: is {rows.event_time} the time of an event, and right? {planned}")
+    raise Rejected(
+        f"{fact}: is {rows.event_time} the time of an event, and right? {planned_remedy}"
+    )
 
 
 def is_offset(lead_ms: int) -> bool:
@@ -70,10 +72,11 @@ def is_offset(lead_ms: int) -> bool:
 
 def _find_factor(times: Times, arrivals: Times) -> int | None:
     """Return the power of 1,000 that separates times from their arrivals, if any."""
-    time, arrival = float(np.median(times)), float(np.median(arrivals))
-    if arrival <= DAY_MS:
+    median_time = float(np.median(times))
+    median_arrival = float(np.median(arrivals))
+    if median_arrival <= DAY_MS:
         return None
     for factor in (10**3, 10**6, 10**9):
-        if abs(time / arrival / factor - 1) < FACTOR_ERROR:
+        if abs(median_time / median_arrival / factor - 1) < FACTOR_ERROR:
             return factor
     return None

@@ -46,11 +46,14 @@ class LocatedRows(NamedTuple):
         >>> rows.writers(promises, owners).tolist()
         ['', '', 'a']
         """
-        if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
-            return np.where(known, self.names, "")
+        if self.names is not None:
+            is_writer = np.isin(self.names, [*promises])
+            if np.any(is_writer):
+                return np.where(is_writer, self.names, "")
         names = np.full(len(self.times), "", object)
-        for segment, (owner, first) in owners.items():
-            names[(self.segments == segment) & (self.offsets >= first)] = owner
+        for segment, (owner, first_offset) in owners.items():
+            is_owned = (self.segments == segment) & (self.offsets >= first_offset)
+            names[is_owned] = owner
         return names
 
 
@@ -85,12 +88,21 @@ class Judgement:
 
     def rows(self, times: Times) -> list[LostRows]:
         """Return the lost rows by name and verdict: broken promises first, then the most rows."""
-        groups: dict[tuple[str, str], list[int]] = {}
-        for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
-            groups.setdefault(each[:2], []).append(each[2])
-        lost = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
-        lost.sort(key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name))
-        return lost
+        times_by_group: dict[tuple[str, str], list[int]] = {}
+        lost_times = times[self.lost].tolist()
+        for name, verdict, time in zip(self.names.tolist(), self.verdicts, lost_times, strict=True):
+            times_by_group.setdefault((name, verdict), []).append(time)
+        all_lost_rows = []
+        for (name, verdict), group_times in times_by_group.items():
+            first_ms = min(group_times)
+            last_ms = max(group_times)
+            all_lost_rows.append(LostRows(name, verdict, len(group_times), first_ms, last_ms))
+        all_lost_rows.sort(key=_rank_lost_rows)
+        return all_lost_rows
+
+
+def _rank_lost_rows(lost_rows: LostRows) -> tuple[bool, int, str]:
+    return (lost_rows.verdict != BROKEN_VERDICT, -lost_rows.rows, lost_rows.name)
 
 
 def judge(
@@ -104,26 +116,41 @@ def judge(
 
     Windows that the first kept mark closes are not counted.
     """
-    lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)
-    late = (last >= 0) & (lowers[last] > rows.times)
-    lost = np.flatnonzero(late)
-    seqs, times = last[lost] + marks.first_seq, rows.times[lost]
-    verdicts = np.full(len(lost), UNKNOWN_VERDICT, object)
-    writers = rows.writers(promises, owners)[lost].astype(str)
-    for rows_of_writer in group_rows(writers) if len(lost) else ():
+    lowers = np.asarray(marks.lowers)
+    last_marks = marks.find_marks_below(rows.segments, rows.offsets)
+    is_late = (last_marks >= 0) & (lowers[last_marks] > rows.times)
+    lost_numbers = np.flatnonzero(is_late)
+    writers = rows.writers(promises, owners)[lost_numbers].astype(str)
+    seqs = last_marks[lost_numbers] + marks.first_seq
+    verdicts = _find_verdicts(writers, promises, seqs, rows.times[lost_numbers])
+    is_judged = np.full(len(last_marks), fill_value=True)
+    if marks.first_seq > 1:
+        is_judged = last_marks >= 0
+    beyond = int(window_ms == 0)
+    ends = np.unique(window_ends(rows.times[is_judged & ~is_late], window_ms))
+    open_ends = ends[ends + beyond > lowers[0]]
+    if rows.names is None:
+        names = np.char.add("segment ", rows.segments[lost_numbers].astype(str))
+    else:
+        names = rows.names[lost_numbers]
+    return Judgement(
+        lost_numbers,
+        np.where(writers == "", names, writers),
+        verdicts,
+        int(np.count_nonzero(~is_judged)),
+        measure_waits(lowers, np.asarray(marks.written), open_ends, beyond),
+    )
+
+
+def _find_verdicts(
+    writers: NDArray[Any], promises: Mapping[str, WriterPromise], seqs: Times, times: Times
+) -> NDArray[np.object_]:
+    """Return the verdict on each lost row, by its writer, the mark that lost it and its time."""
+    verdicts = np.full(len(writers), UNKNOWN_VERDICT, object)
+    if not len(writers):
+        return verdicts
+    for rows_of_writer in group_rows(writers):
         promise = promises.get(str(writers[rows_of_writer[0]]))
         if promise is not None:
             verdicts[rows_of_writer] = promise.verdicts(seqs[rows_of_writer], times[rows_of_writer])
-    judged = last >= 0 if marks.first_seq > 1 else np.full(len(last), fill_value=True)
-    single = int(window_ms == 0)
-    ends = np.unique(window_ends(rows.times[judged & ~late], window_ms))
-    open_ = ends[ends + single > lowers[0]]
-    by_segment = np.char.add("segment ", rows.segments[lost].astype(str))
-    names = by_segment if rows.names is None else rows.names[lost]
-    return Judgement(
-        lost,
-        np.where(writers == "", names, writers),
-        verdicts,
-        int(np.count_nonzero(~judged)),
-        measure_waits(lowers, np.asarray(marks.written), open_, single),
-    )
+    return verdicts

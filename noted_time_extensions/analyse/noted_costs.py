@@ -16,7 +16,7 @@ from noted_time.extending import (
     run,
 )
 from noted_time_cli.extending import Columns, fail, print_table, say
-from noted_time_extensions.analyse.costs import Figures, NotedCosts, compute_waits
+from noted_time_extensions.analyse.costs import NotedCosts, build_figures
 from noted_time_extensions.analyse.lost_rows import LocatedRows, judge
 from reader_client.extending import read_noted
 
@@ -35,22 +35,24 @@ VERDICT_WORDS = {BROKEN_VERDICT: "its word was broken", UNKNOWN_VERDICT: "not kn
 
 
 def compute_noted_costs(
-    rows: Rows, window_ms: int, asked: StreamToJudge, stream: str
+    rows: Rows, window_ms: int, stream_to_judge: StreamToJudge, stream: str
 ) -> NotedCosts:
     """Read the marks of a stream and judge rows by them.
 
     If the last row arrived over a day from the last mark, waits are `None`, as in a replay.
     """
-    with closing(Transport(asked.url, token=asked.token)) as transport:
-        read = run(read_noted(stream, asked.domain), transport.ask)
-    AnotherLog.check(stream, read.logs, rows.log_id)
-    placed = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
-    found = judge(read.marks, placed, read.promises, read.owners, window_ms)
-    lost, times = len(found.lost), rows.arrivals
-    is_replayed = times is None or abs(int(times.max()) - read.marks.written[-1]) > DAY_MS
-    waited = () if is_replayed else compute_waits(found.waits)
-    costs = Figures(None, lost, 100 * lost / len(rows.times), None, *waited)
-    return NotedCosts(stream, len(read.marks), costs, found.not_judged, found.rows(rows.times))
+    with closing(Transport(stream_to_judge.url, token=stream_to_judge.token)) as transport:
+        noted_stream = run(read_noted(stream, stream_to_judge.domain), transport.ask)
+    AnotherLog.check(stream, noted_stream.logs, rows.log_id)
+    marks = noted_stream.marks
+    located_rows = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
+    judgement = judge(marks, located_rows, noted_stream.promises, noted_stream.owners, window_ms)
+    waits = None
+    if rows.arrivals is not None and abs(int(rows.arrivals.max()) - marks.written[-1]) <= DAY_MS:
+        waits = judgement.waits
+    figures = build_figures(None, len(judgement.lost), len(rows.times), None, waits)
+    lost_rows = judgement.rows(rows.times)
+    return NotedCosts(stream, len(marks), figures, judgement.not_judged, lost_rows)
 
 
 def format_verdict(verdict: str) -> str:
@@ -62,19 +64,24 @@ def format_verdict(verdict: str) -> str:
     return VERDICT_WORDS.get(verdict) or f"late by contract: {verdict.replace('_', ' ')}"
 
 
-def print_lost(costs: NotedCosts, by: str) -> None:
+def print_lost(costs: NotedCosts, name_title: str) -> None:
     if costs.not_judged:
         rows = pluralize(costs.not_judged, "row")
         say(
             f"{rows} below the first mark kept of {costs.stream} not judged: it may have lost some."
         )
     if costs.lost:
-        say(f"Rows that the marks of {costs.stream} lost, by {by}:")
-        print_table({by: "name", **LOST_COLUMNS}, (each._asdict() for each in costs.lost))
+        say(f"Rows that the marks of {costs.stream} lost, by {name_title}:")
+        print_table(
+            {name_title: "name", **LOST_COLUMNS}, (name_rows._asdict() for name_rows in costs.lost)
+        )
 
 
 def check_words(costs: NotedCosts) -> None:
-    broken = [each for each in costs.lost if each.verdict == BROKEN_VERDICT]
-    if broken:
-        whose = ", ".join(f"{each.name} ({pluralize(each.rows, 'row')})" for each in broken)
-        fail(f"rows came below a time that their writer had noted: {whose}", status=1)
+    writers = []
+    for lost_rows in costs.lost:
+        if lost_rows.verdict == BROKEN_VERDICT:
+            writers.append(f"{lost_rows.name} ({pluralize(lost_rows.rows, 'row')})")
+    if writers:
+        names = ", ".join(writers)
+        fail(f"rows came below a time that their writer had noted: {names}", status=1)

@@ -47,6 +47,7 @@ __all__ = list(LAZY_IMPORTS)
 
 def __getattr__(name: str) -> object:
     names = {
-        each: (f"{__name__}.{module}", extra) for each, (module, extra) in LAZY_IMPORTS.items()
+        public_name: (f"{__name__}.{module}", extra)
+        for public_name, (module, extra) in LAZY_IMPORTS.items()
     }
     return import_lazily(__name__, names, name)

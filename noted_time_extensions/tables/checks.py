@@ -66,6 +66,12 @@ def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     Raises as `standing`.
     """
     history = open_history(url)
-    known = {name: each for name, each in history.statuses().items() if each.claim is not None}
-    places = [each.ended_at for name, each in known.items() if name in (tuple(names) or known)]
-    return list(history.commits[max(min(places), 0) :]) if places else []
+    wanted_names = tuple(names)
+    places = []
+    for name, status in history.statuses().items():
+        if status.claim is not None and (not wanted_names or name in wanted_names):
+            places.append(status.ended_at)
+    if not places:
+        return []
+    first_place = max(min(places), 0)
+    return list(history.commits[first_place:])

@@ -149,31 +149,37 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
         >>> Claim("web", 50, stream="orders", at_most=(60,)).sources
         (ClaimSource(stream='orders', domain=None, lag_ms=0, at_most=60),)
         """
-        streams = self.stream.split(",") if self.stream else []
+        if not self.stream:
+            return ()
+        streams = self.stream.split(",")
         domains = (self.domain or "").split(",")
         if len(domains) != len(streams):
             domains = [""] * len(streams)
         times: Sequence[int | None] = self.at_most
         if len(times) != len(streams):
             times = [None] * len(streams)
-        return tuple(
-            ClaimSource(stream, domain or None, self.lag_ms * (domain == INGESTION_NAME), at_most)
-            for stream, domain, at_most in zip(streams, domains, times, strict=True)
-        )
+        sources = []
+        for stream, domain, at_most in zip(streams, domains, times, strict=True):
+            lag_ms = self.lag_ms if domain == INGESTION_NAME else 0
+            sources.append(ClaimSource(stream, domain or None, lag_ms, at_most))
+        return tuple(sources)
 
     @property
     def vouched_by(self) -> str:
         if not self.vouched:
             return ""
-        if self.vouched["expected"]:
-            of = f"{self.vouched['expected_vouching']:,} of {self.vouched['expected']:,}"
-            return f", by {of} expected writers"
+        expected = self.vouched["expected"]
+        if expected:
+            return f", by {self.vouched['expected_vouching']:,} of {expected:,} expected writers"
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
     @property
     def all_counts(self) -> tuple[Mapping[str, int], ...]:
         """The counts of writers of this and the inherited claims, empty if not known."""
-        return (self.vouched, *(each for one in self.inherits for each in one.vouched))
+        counts = [self.vouched]
+        for parent in self.inherits:
+            counts += parent.vouched
+        return tuple(counts)
 
     def to_json(self) -> str:
         record = to_builtins(self)
@@ -188,13 +194,14 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
         try:
             record: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = record["batch"]
-            own = {"name": name, "query": query, "batch": batch, "id": record["id"]}
-            found = {**record, **own, "unreadable": ""}
-            claim: Claim = convert_from_json(found, cls, str_keys=False)
+            identity = {"name": name, "query": query, "batch": batch, "id": record["id"]}
+            fields = {**record, **identity, "unreadable": ""}
+            claim: Claim = convert_from_json(fields, cls, str_keys=False)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Rejected(NOT_A_RECORD.format(f"{KEY_PREFIX}{name}", text[:200])) from error
-        if any(each and each.keys() != {*VOUCHED_FIELDS} for each in claim.all_counts):
-            raise Rejected(NOT_A_RECORD.format(claim.key, text[:200]))
+        for counts in claim.all_counts:
+            if counts and counts.keys() != {*VOUCHED_FIELDS}:
+                raise Rejected(NOT_A_RECORD.format(claim.key, text[:200]))
         return claim
 
 
@@ -204,7 +211,35 @@ def shift_bound(bound: int, by_ms: int) -> int:
     >>> shift_bound(1000, 60), shift_bound(1000, -60), shift_bound(MIN_INT64, 60) == MIN_INT64
     (1060, 940, True)
     """
-    return bound if bound == MIN_INT64 else max(MIN_INT64, min(bound + by_ms, MAX_INT64))
+    if bound == MIN_INT64:
+        return bound
+    return max(MIN_INT64, min(bound + by_ms, MAX_INT64))
+
+
+def find_greatest(times: Iterable[int | None]) -> int | None:
+    """Return the greatest time, `None` if one is not known, or without times.
+
+    >>> find_greatest([1, 2]), find_greatest([1, None]), find_greatest([])
+    (2, None, None)
+    """
+    known_times = _list_known(times)
+    return max(known_times) if known_times else None
+
+
+def find_least(times: Iterable[int | None]) -> int | None:
+    """Return the least time, `None` if one is not known, or without times."""
+    known_times = _list_known(times)
+    return min(known_times) if known_times else None
+
+
+def _list_known(times: Iterable[int | None]) -> list[int]:
+    """Return the times, or `[]` if one is not known."""
+    known_times = []
+    for time in times:
+        if time is None:
+            return []
+        known_times.append(time)
+    return known_times
 
 
 def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:
@@ -215,14 +250,23 @@ def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:
     >>> join_sources([ClaimSource("stock", None), ClaimSource("orders", "ship")])["domain"] is None
     True
     """
-    known = merge_sources(sources)
-    domains = [each.domain or "" for each in known]
-    times = [each.at_most for each in known if each.at_most is not None]
+    streams: list[str] = []
+    domains: list[str] = []
+    times: list[int] = []
+    lag_ms = 0
+    for source in merge_sources(sources):
+        streams.append(source.stream)
+        if source.domain:
+            domains.append(source.domain)
+        if source.at_most is not None:
+            times.append(source.at_most)
+        lag_ms = max(lag_ms, source.lag_ms)
+    are_domains_known = bool(streams) and len(domains) == len(streams)
     return {
-        "stream": ",".join(each.stream for each in known),
-        "domain": ",".join(domains) if domains and all(domains) else None,
-        "lag_ms": max((each.lag_ms for each in known), default=0),
-        "at_most": tuple(times) if len(times) == len(known) else (),
+        "stream": ",".join(streams),
+        "domain": ",".join(domains) if are_domains_known else None,
+        "lag_ms": lag_ms,
+        "at_most": tuple(times) if len(times) == len(streams) else (),
     }
 
 
@@ -235,16 +279,14 @@ def merge_sources(sources: Iterable[ClaimSource]) -> list[ClaimSource]:
     [ClaimSource(stream='till', domain='ship', lag_ms=0, at_most=None),
      ClaimSource(stream='web', domain='ship', lag_ms=0, at_most=7)]
     """
-    merged: dict[tuple[str, str], ClaimSource] = {}
+    sources_by_place: dict[tuple[str, str], ClaimSource] = {}
     for source in sources:
         place = source.stream, source.domain or ""
-        before = merged.setdefault(place, source)
-        at_most = None
-        if before.at_most is not None and source.at_most is not None:
-            at_most = min(before.at_most, source.at_most)
+        before = sources_by_place.setdefault(place, source)
+        at_most = find_least([before.at_most, source.at_most])
         lag_ms = max(before.lag_ms, source.lag_ms)
-        merged[place] = source._replace(lag_ms=lag_ms, at_most=at_most)
-    return [merged[place] for place in sorted(merged)]
+        sources_by_place[place] = source._replace(lag_ms=lag_ms, at_most=at_most)
+    return [sources_by_place[place] for place in sorted(sources_by_place)]
 
 
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
@@ -254,15 +296,19 @@ def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
     >>> parse_claims({"noted-time.flights": text, "owner": "me"})
     {'flights': Claim(name='flights', complete_to=50, ...)}
     """
-    texts = {
-        str(key).removeprefix(KEY_PREFIX): text for key, text in metadata.items() if is_key(key)
-    }
-    return {name: _read(name, text) for name, text in texts.items()}
+    claims = {}
+    for key, text in metadata.items():
+        if is_key(key):
+            name = key.removeprefix(KEY_PREFIX)
+            claims[name] = _read(name, text)
+    return claims
 
 
 def is_key(key: object) -> bool:
-    name = key.removeprefix(KEY_PREFIX) if isinstance(key, str) else ""
-    return name != key and name not in RESERVED_NAMES and NAME_PATTERN.fullmatch(name) is not None
+    if not isinstance(key, str) or not key.startswith(KEY_PREFIX):
+        return False
+    name = key.removeprefix(KEY_PREFIX)
+    return name not in RESERVED_NAMES and NAME_PATTERN.fullmatch(name) is not None
 
 
 def _read(name: str, text: object) -> Claim:

@@ -41,17 +41,19 @@ def show(
     table_claim = standing(table, name or None)
     if isinstance(table_claim, NoClaim):
         raise Rejected(judge_no_claim(table, table_claim).sentence)
-    records = {each: json.loads(claim.to_json()) for each, claim in table_claim.claims.items()}
+    records = {
+        claim_name: json.loads(claim.to_json()) for claim_name, claim in table_claim.claims.items()
+    }
     if as_json:
         of_all = {"complete_to": table_claim.complete_to, "version": table_claim.version}
         echo(json.dumps({**of_all, "is_foreign": table_claim.is_foreign, "claims": records}))
         return
     foreign = "; rows of others are in it, too" if table_claim.is_foreign else ""
-    shown = f"{format_time(table_claim.complete_to)}{table_claim.describe_lack()}"
-    echo(f"{table} is complete to {shown}: version {table_claim.version}{foreign}")
-    for each, claim in sorted(table_claim.claims.items()):
-        below = format_time(claim.complete_to)
-        echo(f"  {each}: {claim.time_of} below {below}{claim.vouched_by}")
+    end_of_sentence = f"{format_time(table_claim.complete_to)}{table_claim.describe_lack()}"
+    echo(f"{table} is complete to {end_of_sentence}: version {table_claim.version}{foreign}")
+    for claim_name, claim in sorted(table_claim.claims.items()):
+        bound = format_time(claim.complete_to)
+        echo(f"  {claim_name}: {claim.time_of} below {bound}{claim.vouched_by}")
 
 
 @group_command(app, "accept")
@@ -83,13 +85,13 @@ def accept_claim(
         if len(table) > 1:
             raise typer.BadParameter("--at is a version of one table: accept one at a time")
         for claim in accept(table[0], comment, name, at=at):
-            again = f" is complete to {format_time(claim.complete_to)} again"
+            outcome = f" is complete to {format_time(claim.complete_to)} again"
             if claim.complete_to is None:
-                again = " claims again with the next micro-batch"
-            echo(f"{table[0]}: {claim.name}{again}")
+                outcome = " claims again with the next micro-batch"
+            echo(f"{table[0]}: {claim.name}{outcome}")
         return
-    for each in table:
-        _show_commits(each, name)
+    for url in table:
+        _show_commits(url, name)
     say("nothing is accepted yet")
     raise typer.Exit(1)
 
@@ -106,8 +108,8 @@ def pin_sources(
 
     Try it:  noted-time claim pin delta:/data/orders
     """
-    for each in pin(*source):
-        echo(str(each))
+    for pin_line in pin(*source):
+        echo(str(pin_line))
 
 
 @group_command(app, "inherit")
@@ -143,27 +145,32 @@ def inherit_claims(  # noqa: PLR0913 - one parameter for each option
 
     Try it:  noted-time claim inherit delta:days --name days --time-of day_end --from delta:orders@5
     """
-    found = inherit(table, source, name=name, time_of=time_of, delay_ms=delay, static=static, at=at)
-    complete_to, former = found.claim.complete_to, found.former
+    inheritance = inherit(
+        table, source, name=name, time_of=time_of, delay_ms=delay, static=static, at=at
+    )
+    complete_to = inheritance.claim.complete_to
+    former = inheritance.former
     if complete_to is not None and former is not None and complete_to < former:
         say(f"{table} was complete to {format_time(former)} before")
-    already = " already" if found.is_repeated else ""
-    shown = f"{format_time(complete_to)}, from version {found.claim.after} on{already}"
-    echo(f"{table}: {name} is complete to {shown}")
+    already = " already" if inheritance.is_repeated else ""
+    end_of_sentence = (
+        f"{format_time(complete_to)}, from version {inheritance.claim.after} on{already}"
+    )
+    echo(f"{table}: {name} is complete to {end_of_sentence}")
 
 
 def _show_commits(table: str, names: list[str]) -> None:
-    found = standing(table, names or None)
-    if not isinstance(found, NoClaim):
-        echo(f"{table} is complete to {format_time(found.complete_to)}: nothing to accept")
+    table_claim = standing(table, names or None)
+    if not isinstance(table_claim, NoClaim):
+        echo(f"{table} is complete to {format_time(table_claim.complete_to)}: nothing to accept")
         return
-    echo(f"{table}: {found.why}")
+    echo(f"{table}: {table_claim.why}")
     commits = since_claims(table, names)
+    if not commits:
+        echo(f"to claim: {LET_CLAIM.format(program=name_program(), dataset=table)}")
+        return
     for commit in commits:
         echo(f"  {commit.id}  {commit.operation}")
-    if commits:
-        options = "".join(f" --name {each}" for each in names)
-        last = f"--at {commits[-1].id} --comment …"
-        echo(f"if the table is right:  {name_program()} claim accept {table}{options} {last}")
-    else:
-        echo(f"to claim: {LET_CLAIM.format(program=name_program(), dataset=table)}")
+    options = "".join(f" --name {name}" for name in names)
+    last_options = f"--at {commits[-1].id} --comment …"
+    echo(f"if the table is right:  {name_program()} claim accept {table}{options} {last_options}")

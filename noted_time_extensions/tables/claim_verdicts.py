@@ -24,7 +24,13 @@ from noted_time.extending import (
     name_program,
     name_source,
 )
-from noted_time_extensions.tables.claim import VOUCHED_FIELDS, Claim, ClaimSource, shift_bound
+from noted_time_extensions.tables.claim import (
+    VOUCHED_FIELDS,
+    Claim,
+    ClaimSource,
+    find_least,
+    shift_bound,
+)
 from noted_time_extensions.tables.table_history import NoClaim, TableClaim
 
 NOT_ASKED = (
@@ -63,7 +69,7 @@ INCOMPLETE_KINDS = frozenset(("not_claimed", "before_first_mark", "rows_deleted"
 Answers = Mapping[ClaimSource, Completeness | Lack]
 
 
-def list_asked_sources(claim: TableClaim, asked: Requirement) -> list[ClaimSource] | None:
+def list_asked_sources(claim: TableClaim, requirement: Requirement) -> list[ClaimSource] | None:
     """Return the sources of claims whose streams must say who vouches.
 
     The counts in a claim are not enough: they do not name a writer that joined later with older
@@ -75,18 +81,18 @@ def list_asked_sources(claim: TableClaim, asked: Requirement) -> list[ClaimSourc
     >>> list_asked_sources(TableClaim(5, 1, {"a": web}), Requirement())
     []
     """
-    if not asked.names_writers:
+    if not requirement.names_writers:
         return []
-    if not all(each.stream for each in claim.claims.values()):
+    if not all(record.stream for record in claim.claims.values()):
         return None
     return claim.list_sources()
 
 
-def ask_source(source: ClaimSource, asked: Requirement) -> Requirement:
+def ask_source(source: ClaimSource, requirement: Requirement) -> Requirement:
     """Return the question to a source's stream, whose marks the claim has up to `at_most`."""
     return replace(
-        asked,
-        to=None if asked.to is None else asked.to + source.lag_ms,
+        requirement,
+        to=None if requirement.to is None else requirement.to + source.lag_ms,
         domain=source.domain,
         read=ReadOffsets(at_most=source.at_most),
         from_time=None,
@@ -100,23 +106,21 @@ def describe_marks_not_kept(source: ClaimSource) -> Lack:
 
 
 def can_use_counts(
-    claim: TableClaim, source: ClaimSource, asked: Requirement, answer: Completeness
+    claim: TableClaim, source: ClaimSource, requirement: Requirement, answer: Completeness
 ) -> bool:
     """Return whether the claims show that all expected writers vouched at marks that have expired.
 
     The stream must still expect as many writers. It then only has to know of no latecomer.
     """
-    if not asked.require_all or asked.require or answer.vouched is None:
+    if not requirement.require_all or requirement.require or answer.vouched is None:
         return False
-    if not any(each.kind == "marks_expired" for each in answer.lacks):
+    if not any(lack.kind == "marks_expired" for lack in answer.lacks):
         return False
-    readers = [
-        each
-        for each in claim.claims.values()
-        if any(known.stream == source.stream for known in each.sources)
-    ]
-    expected = answer.vouched.expected
-    return all(_has_all_expected(each, expected) for each in readers)
+    for record in claim.claims.values():
+        streams = {record_source.stream for record_source in record.sources}
+        if source.stream in streams and not _has_all_expected(record, answer.vouched.expected):
+            return False
+    return True
 
 
 def _has_all_expected(claim: Claim, expected: int) -> bool:
@@ -126,7 +130,7 @@ def _has_all_expected(claim: Claim, expected: int) -> bool:
 
 
 def list_late_writers(
-    claim: TableClaim, asked: Requirement, answer: Completeness, *, is_later: bool
+    claim: TableClaim, requirement: Requirement, answer: Completeness, *, is_later: bool
 ) -> set[str]:
     """Return the writers whose late rows the table may lack, although they are required.
 
@@ -135,10 +139,10 @@ def list_late_writers(
     """
     if claim.keeps_late_rows:
         return set()
-    late_writers = {each.writer for each in answer.lacks if each.kind == "late" and each.writer}
-    if is_later and asked.has_no_missing:
+    late_writers = {lack.writer for lack in answer.lacks if lack.kind == "late" and lack.writer}
+    if is_later and requirement.has_no_missing:
         return late_writers
-    return late_writers.intersection(asked.require)
+    return late_writers.intersection(requirement.require)
 
 
 def find_reported_writers(
@@ -157,9 +161,9 @@ def find_reported_writers(
     if count > len(reports):
         return {*names}
     return {
-        each.writer
-        for each in reports
-        if each.writer in names and each.first < to and each.first_seen_at <= written_at
+        report.writer
+        for report in reports
+        if report.writer in names and report.first < to and report.first_seen_at <= written_at
     }
 
 
@@ -180,47 +184,53 @@ def refuse_late_rows(
     return replace(answer, lacks=tuple(lacks), complete_to=complete_to)
 
 
-def judge_no_claim(table: str, found: NoClaim) -> Completeness:
-    sentence = f"nothing is claimed of {table}: {found.why}"
-    if found.kind == "ambiguous":
+def judge_no_claim(table: str, no_claim: NoClaim) -> Completeness:
+    sentence = f"nothing is claimed of {table}: {no_claim.why}"
+    if no_claim.kind == "ambiguous":
         raise Rejected(sentence)
-    status: VerdictStatus = "incomplete" if found.kind == "claim_ended" else "waiting"
-    lack = Lack(kind=found.kind, status=status, sentence=sentence)
+    status: VerdictStatus = "incomplete" if no_claim.kind == "claim_ended" else "waiting"
+    lack = Lack(kind=no_claim.kind, status=status, sentence=sentence)
     return Completeness(status=status, lacks=(lack,), sentence=sentence, remedy="")
 
 
 def judge_claim(
-    table: str, claim: TableClaim, time: int, asked: Requirement, answers: Answers | None
+    table: str, claim: TableClaim, time: int, requirement: Requirement, answers: Answers | None
 ) -> Completeness:
     """Judge a table by its claim. `answers` come from the sources, `None` if not asked."""
-    lacks, asked_of = [*_list_objections(claim, asked)], ""
+    lacks = [*_list_objections(claim, requirement)]
     if answers is None:
+        answers = {}
         lacks.append(_describe_not_asked(claim))
-    times = [claim.complete_to if find_status(lacks) == "complete" else None]
-    for source, each in (answers or {}).items():
-        if isinstance(each, Lack):
-            lacks.append(each)
+    times: list[int | None] = [None]
+    if find_status(lacks) == "complete":
+        times = [requirement.tiling.start_of(claim.complete_to)]
+    asked_streams = ""
+    for source, answer in answers.items():
+        if isinstance(answer, Lack):
+            lacks.append(answer)
             times.append(None)
             continue
-        lacks += name_source(_list_lacks(source, each), source.stream)
-        asked_of += f"; {source.stream} was asked: {each.writers_clause}"
-        times.append(None if each.complete_to is None else each.complete_to - source.lag_ms)
-    known = [asked.tiling.start_of(each) for each in times if each is not None]
-    lacks = [*_list_gaps(claim, asked, time), *lacks]
-    shown = asked.format(time)
+        lacks += name_source(_list_lacks(source, answer), source.stream)
+        asked_streams += f"; {source.stream} was asked: {answer.writers_clause}"
+        if answer.complete_to is None:
+            times.append(None)
+        else:
+            times.append(requirement.tiling.start_of(answer.complete_to - source.lag_ms))
+    lacks = [*_list_gaps(claim, requirement, time), *lacks]
+    shown_time = requirement.format(time)
     objections = describe_objections(lacks)
-    sentence = f"{table} is not known to be complete to {shown}: {'; '.join(objections)}"
-    kinds = {each.kind for each in lacks}
+    sentence = f"{table} is not known to be complete to {shown_time}: {'; '.join(objections)}"
+    kinds = {lack.kind for lack in lacks}
     if find_status(lacks) != "waiting" and not kinds & INCOMPLETE_KINDS:
         # once in a sentence: of the writers that may be missing, or of the rows
-        writers = claim.describe_lack(asked_of, names_gone="since_unknown" not in kinds)
-        described = f"{table} is complete to {shown}{writers}"
-        sentence = "; ".join([described, *objections])
-    complete_to = min(known) if len(known) == len(times) else None
+        writers = claim.describe_lack(asked_streams, names_gone="since_unknown" not in kinds)
+        completeness = f"{table} is complete to {shown_time}{writers}"
+        sentence = "; ".join([completeness, *objections])
+    complete_to = find_least(times)
     return Completeness(
         status=find_status(lacks),
         complete_to=complete_to,
-        complete_to_shown=asked.show(complete_to),
+        complete_to_shown=requirement.show(complete_to),
         lacks=tuple(lacks),
         sentence=sentence,
         remedy=find_remedy(lacks),
@@ -242,68 +252,80 @@ def add_writers(
     >>> claim.missing_writers, claim.vouched
     (('paris',), {'count': 2, 'expected': 3, 'expected_vouching': 2})
     """
-    names = tuple(each.writer for each in answer.lacks if each.kind == "missing" and each.writer)
-    is_known = not any(
-        each.kind in {"ledger_too_short", "before_first_mark"} for each in answer.lacks
-    )
-    first = MIN_INT64 if answer.sealed else answer.first_lower
-    by = answer.vouched
+    missing_writers: list[str] = []
+    is_known = True
+    for lack in answer.lacks:
+        if lack.kind == "missing" and lack.writer:
+            missing_writers.append(lack.writer)
+        if lack.kind in {"ledger_too_short", "before_first_mark"}:
+            is_known = False
+    first_lower = MIN_INT64 if answer.sealed else answer.first_lower
+    if first_lower is not None:
+        first_lower = shift_bound(first_lower, -source.lag_ms)
+    counts: dict[str, int] = {}
+    if answer.vouched is not None:
+        counts = {field: getattr(answer.vouched, field) for field in VOUCHED_FIELDS}
     return replace(
         claim,
         domain=source.domain,
-        first_lower=None if first is None else shift_bound(first, -source.lag_ms),
+        first_lower=first_lower,
         max_time_ahead_ms=max_time_ahead_ms,
-        missing_writers=names if names or is_known else None,
-        vouched={} if by is None else {key: getattr(by, key) for key in VOUCHED_FIELDS},
+        missing_writers=tuple(missing_writers) if missing_writers or is_known else None,
+        vouched=counts,
     )
 
 
 def _describe_not_asked(claim: TableClaim) -> Lack:
     sentence = NOT_ASKED
-    unnamed = [name for name, each in claim.claims.items() if not each.stream]
-    if unnamed:
-        sentence = NO_STREAM.format(", ".join(unnamed))
+    names_without_stream = [name for name, record in claim.claims.items() if not record.stream]
+    if names_without_stream:
+        sentence = NO_STREAM.format(", ".join(names_without_stream))
     return Lack(kind="not_asked", status="unknown", sentence=sentence)
 
 
 def _list_lacks(source: ClaimSource, answer: Completeness) -> Iterator[Lack]:
     remedy = ACCEPT_EXPIRED.format(name_program(), source.stream)
     for lack in answer.lacks:
-        yield replace(lack, remedy=remedy) if lack.kind == "marks_expired" else lack
+        if lack.kind == "marks_expired":
+            yield replace(lack, remedy=remedy)
+        else:
+            yield lack
 
 
-def _list_gaps(claim: TableClaim, asked: Requirement, time: int) -> Iterator[Lack]:
+def _list_gaps(claim: TableClaim, requirement: Requirement, time: int) -> Iterator[Lack]:
     if time > claim.complete_to:
-        sentence = f"it is complete to {asked.format(claim.complete_to)}"
+        sentence = f"it is complete to {requirement.format(claim.complete_to)}"
         yield Lack(kind="not_claimed", status="waiting", sentence=sentence)
     if why := describe_first_mark(claim.known_first_lower, time):
         yield Lack(kind="before_first_mark", status="incomplete", sentence=why)
     if claim.from_time is not None and time <= claim.from_time:
-        sentence = f"nothing is claimed to {asked.format(time)}: {claim.gone}"
+        sentence = f"nothing is claimed to {requirement.format(time)}: {claim.gone}"
         yield Lack(kind="rows_deleted", status="incomplete", sentence=sentence)
 
 
-def _list_objections(claim: TableClaim, asked: Requirement) -> Iterator[Lack]:
+def _list_objections(claim: TableClaim, requirement: Requirement) -> Iterator[Lack]:
     for writer in claim.list_missing():
-        is_required = writer in asked.require or asked.has_no_missing
+        is_required = writer in requirement.require or requirement.has_no_missing
         status: VerdictStatus = "incomplete" if is_required else "complete"
         sentence = f"{writer} is missing"
         yield Lack(kind="missing", status=status, sentence=sentence, writer=writer)
-    if asked.has_no_missing and claim.from_time is None:
+    if requirement.has_no_missing and claim.from_time is None:
         yield Lack(kind="since_unknown", status="unknown", sentence=claim.gone)
-    if asked.require_all:
-        for each in claim.claims.values():
-            kind, sentence = _describe_counts(each)
+    if requirement.require_all:
+        for record in claim.claims.values():
+            kind, sentence = _describe_counts(record)
             if sentence:
                 yield Lack(kind=kind, status="incomplete", sentence=sentence)
 
 
 def _describe_counts(claim: Claim) -> tuple[LackKind, str]:
+    """Return why not all expected writers vouched; the sentence is empty if they did."""
     if not claim.vouched:
         return "not_vouching", ""
-    if not claim.vouched["expected"]:
+    expected = claim.vouched["expected"]
+    if not expected:
         return "open_stream", describe_open(claim.stream)
-    vouching, expected = claim.vouched["expected_vouching"], claim.vouched["expected"]
+    vouching = claim.vouched["expected_vouching"]
     if vouching == expected:
         return "not_vouching", ""
     return "not_vouching", f"{vouching} of {expected} expected writers vouched"

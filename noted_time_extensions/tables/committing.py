@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from noted_time.extending import Rejected
-from noted_time_extensions.tables.claim import NAMES_KEPT, VALID_THROUGH, Claim
+from noted_time_extensions.tables.claim import NAMES_KEPT, VALID_THROUGH, Claim, find_least
 from noted_time_extensions.tables.table_history import (
     HISTORY_EXPIRED,
     NO_WATERMARK,
@@ -63,7 +63,7 @@ class RememberedBatch(Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """Whether no other part of the batch follows."""
-        return any(not (each.continues or each.merges) for each in self.records.values())
+        return any(not (record.continues or record.merges) for record in self.records.values())
 
 
 Memory = tuple[RememberedBatch, ...]
@@ -88,80 +88,108 @@ def withdraw_batch(memory: Memory, batch: int, part: str | None = None) -> Memor
     ()
     """
     before = _find_batch(memory, batch)
-    records = {each: record for each, record in before.records.items() if each != part}
+    records = {name: record for name, record in before.records.items() if name != part}
     return _replace_batch(memory, replace(before, records=records))
 
 
-def _find_batch(memory: Memory, batch: int) -> RememberedBatch:
-    known = (each for each in memory if each.batch == batch)
-    return next(known, RememberedBatch(batch, {}))
+def _find_batch(memory: Memory, number: int) -> RememberedBatch:
+    for batch in memory:
+        if batch.batch == number:
+            return batch
+    return RememberedBatch(number, {})
 
 
-def _replace_batch(memory: Memory, changed: RememberedBatch) -> Memory:
-    batch = changed.batch
-    is_unbroken = _find_unwritten(memory, batch) == batch
-    first = _find_last_written(memory, batch) + 1 if is_unbroken else None
-    known = [e for e in memory if e.batch != batch and (e.records or e.withdrawn_from != first)]
-    if changed.records or is_unbroken:
-        known.append(replace(changed, withdrawn_from=first))
-    written = sorted(each.batch for each in known if each.records)[-BATCHES_KEPT:]
-    return tuple(each for each in known if each.batch >= min(written, default=0))
+def _replace_batch(memory: Memory, changed_batch: RememberedBatch) -> Memory:
+    """Return the memory with a batch, and without the batches that it makes useless.
+
+    These are the withdrawn batches of the same gap, and all that are older than the last
+    `BATCHES_KEPT` batches with records.
+    """
+    number = changed_batch.batch
+    is_unbroken = _find_unwritten(memory, number) == number
+    first_withdrawn = None
+    if is_unbroken:
+        first_withdrawn = _find_last_written(memory, number) + 1
+    batches: list[RememberedBatch] = []
+    for batch in memory:
+        is_in_gap = not batch.records and batch.withdrawn_from == first_withdrawn
+        if batch.batch != number and not is_in_gap:
+            batches.append(batch)
+    if changed_batch.records or is_unbroken:
+        batches.append(replace(changed_batch, withdrawn_from=first_withdrawn))
+    written_numbers = sorted(batch.batch for batch in batches if batch.records)
+    first_kept = min(written_numbers[-BATCHES_KEPT:], default=0)
+    return tuple(batch for batch in batches if batch.batch >= first_kept)
 
 
-def _find_last_written(memory: Sequence[RememberedBatch], batch: int) -> int:
-    return max((e.batch for e in memory if e.records and e.batch < batch), default=-1)
+def _find_last_written(memory: Sequence[RememberedBatch], number: int) -> int:
+    """Return the last batch with records before a batch, or -1."""
+    numbers = [batch.batch for batch in memory if batch.records]
+    return max((written for written in numbers if written < number), default=-1)
 
 
-def _find_unwritten(memory: Sequence[RememberedBatch], batch: int) -> int:
-    """Return the first batch that was neither written nor withdrawn, at most `batch`."""
-    last = _find_last_written(memory, batch)
-    rows = [e.batch for e in memory if e.withdrawn_from == last + 1 and e.batch <= batch]
-    return min(max(rows, default=last) + 1, batch)
+def _find_unwritten(memory: Sequence[RememberedBatch], number: int) -> int:
+    """Return the first batch that was neither written nor withdrawn, at most `number`."""
+    last_written = _find_last_written(memory, number)
+    withdrawn_numbers = [
+        batch.batch for batch in memory if batch.withdrawn_from == last_written + 1
+    ]
+    last_done = max(
+        (withdrawn for withdrawn in withdrawn_numbers if withdrawn <= number), default=last_written
+    )
+    return min(last_done + 1, number)
 
 
 def find_committed_part(
     history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch] = (), *, run: str = ""
 ) -> Claim | None:
-    """Return the record of this part of the batch if an earlier run committed it, or `None`.
+    """Return the record of this part of the batch if an earlier run committed it, else `None`.
 
-    Three memories are compared:
+    Three memories must agree: `history` is what the table has, `claim` is what the query's
+    checkpoint plans now, and `memory` is what the query stored before it wrote.
 
-    - The checkpoint is at the batch of `claim`.
-    - The table's `history` has the records that were committed.
-    - The `memory`, stored next to the checkpoint, has the run that has written each part.
-
-    Raises `Rejected` if the checkpoint is older than the table, or if this `run` has written the
-    part before.
+    Raises `Rejected` if the table has more of the query than the plan, so that the checkpoint is
+    older than the table, or if the memory shows that this `run` has written the part before.
     """
-    committed_records: list[tuple[Commit, Claim]] = []
-    for commit in history.commits:
-        for name, record in history.records(commit).items():
-            is_of_query = name == claim.name and record.query == claim.query
-            if is_of_query and not record.accepted:
-                committed_records.append((commit, record))
-    newest_batch = max((record.batch for _, record in committed_records), default=-1)
-    batch_records = [record for _, record in committed_records if record.batch == claim.batch]
-    has_other_content = any(record.id and record.plan != claim.plan for record in batch_records)
-    if newest_batch > claim.batch or has_other_content:
-        first_commit = next(
-            commit for commit, record in committed_records if record.batch >= claim.batch
-        )
-        difference = "with other content"
-        if newest_batch > claim.batch:
-            difference = f"and batch {newest_batch}"
-        rollback = ""
-        if not history.is_numbered and first_commit.parent is not None:
-            rollback = f"roll it back to snapshot {first_commit.parent}, or "
-        raise Rejected(IN_TABLE.format(claim.batch, difference, rollback))
-    part_records = [record for record in batch_records if record.part == claim.part]
-    if not part_records:
-        return None
-    committed_record = part_records[0]
-    remembered_batches = [remembered for remembered in memory if remembered.batch == claim.batch]
-    writing_runs = {remembered.runs.get(claim.part) for remembered in remembered_batches}
-    if run and run in writing_runs and not committed_record.merges:
+    query_records = _list_query_records(history, claim)
+    newest = max((record.batch for _, record in query_records), default=-1)
+    if newest > claim.batch:
+        raise _refuse_old_checkpoint(history, claim, query_records, f"and batch {newest}")
+    batch_records = [record for _, record in query_records if record.batch == claim.batch]
+    if any(record.id and record.plan != claim.plan for record in batch_records):
+        raise _refuse_old_checkpoint(history, claim, query_records, "with other content")
+    committed_record = None
+    for record in batch_records:
+        if record.part == claim.part:
+            committed_record = record
+            break
+    if committed_record is None or committed_record.merges:
+        return committed_record
+    runs = [batch.runs.get(claim.part) for batch in memory if batch.batch == claim.batch]
+    if run and run in runs:
         raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
     return committed_record
+
+
+def _list_query_records(history: TableHistory, claim: Claim) -> list[tuple[Commit, Claim]]:
+    """Return the records that the claim's query has under its name, with their commits."""
+    query_records = []
+    for commit in history.commits:
+        record = history.records(commit).get(claim.name)
+        if record is not None and record.query == claim.query and not record.accepted:
+            query_records.append((commit, record))
+    return query_records
+
+
+def _refuse_old_checkpoint(
+    history: TableHistory, claim: Claim, query_records: Sequence[tuple[Commit, Claim]], reason: str
+) -> Rejected:
+    """Return the error. A snapshot of Iceberg can be named that is older than the batch."""
+    first_commit = next(commit for commit, record in query_records if record.batch >= claim.batch)
+    remedy = ""
+    if not history.is_numbered and first_commit.parent is not None:
+        remedy = f"roll it back to snapshot {first_commit.parent}, or "
+    return Rejected(IN_TABLE.format(claim.batch, reason, remedy))
 
 
 def prepare_commit(
@@ -181,13 +209,17 @@ def prepare_commit(
     statuses = history.statuses()
     before = statuses.get(claim.name, ClaimStatus())
     names = list_other_names(statuses, claim.name)
-    holder = before.claim.query if before.claim is not None else ""
-    starts = holder not in {"", claim.query}
+    predecessor = Claim("", None)
+    predecessor_at = None
+    if before.claim is not None:
+        predecessor = before.claim
+        predecessor_at = before.at
+    starts = predecessor.query not in {"", claim.query}
     if starts and not (start_over and _is_new(history, claim, memory)):
         raise Rejected(
-            f"{claim.name!r} is the name of another query of this table, {holder}, and this is "
-            f"{claim.query}: choose another name, continue the checkpoint of that query, or take "
-            "the name over with start_over=True, which works once"
+            f"{claim.name!r} is the name of another query of this table, {predecessor.query}, and "
+            f"this is {claim.query}: choose another name, continue the checkpoint of that query, "
+            "or take the name over with start_over=True, which works once"
         )
     why = _find_lost_batch(history, claim, memory)
     if not why and not starts and (before.is_ended or before.why == HISTORY_EXPIRED):
@@ -198,24 +230,30 @@ def prepare_commit(
         complete_to=None if why else claim.complete_to,
         ended=why,
         starts=starts,
-        after=before.at if before.claim is not None else None,
-        after_id=before.claim.id if before.claim is not None else "",
+        after=predecessor_at,
+        after_id=predecessor.id,
         names=names,
         seen=history.version,
     )
 
 
 def list_other_names(statuses: Mapping[str, ClaimStatus], name: str) -> dict[str, int | None]:
-    names = {each: found.complete_to for each, found in statuses.items() if each != name}
-    if len(names) >= NAMES_KEPT:
-        raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
-    return names
+    """Return the times of all other names. Raises `Rejected` for more than a commit can contain."""
+    times = {other_name: status.complete_to for other_name, status in statuses.items()}
+    times.pop(name, None)
+    if len(times) >= NAMES_KEPT:
+        raise Rejected(MANY_NAMES.format(len(times) + 1, NAMES_KEPT))
+    return times
 
 
 def find_last_record(history: TableHistory) -> str:
-    records = (history.records(commit).values() for commit in reversed(history.commits))
-    ids = ([claim.id for claim in each if claim.id] for each in records)
-    return next((each[-1] for each in ids if each), "")
+    """Return the id of the last record in the history, or `""`."""
+    for commit in reversed(history.commits):
+        records = [*history.records(commit).values()]
+        for record in reversed(records):
+            if record.id:
+                return record.id
+    return ""
 
 
 def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
@@ -225,39 +263,60 @@ def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
     writes it.
     """
     properties = {record.key: record.to_json()}
-    if record.complete_to is not None:
-        times = {**record.names, record.name: record.complete_to}
-        expects = history.expects or (times if len(times) == 1 else ())
-        known = [times.get(name) for name in expects]
-        least_time = min((time for time in known if time is not None), default=None)
-        if least_time is not None and None not in known:
-            properties[VALID_THROUGH] = str(least_time)
+    if record.complete_to is None:
+        return properties
+    times = {**record.names, record.name: record.complete_to}
+    expected_names = history.expects
+    if not expected_names and len(times) == 1:
+        expected_names = (record.name,)
+    least_time = find_least(times.get(name) for name in expected_names)
+    if least_time is not None:
+        properties[VALID_THROUGH] = str(least_time)
     return properties
 
 
 def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
-    records = [history.records(each).get(claim.name) for each in history.commits]
-    is_known = any(record is not None and record.query == claim.query for record in records)
-    return not is_known and _find_last_written(memory, claim.batch) < 0
+    """Return whether the query has never written to the table under this name."""
+    for commit in history.commits:
+        record = history.records(commit).get(claim.name)
+        if record is not None and record.query == claim.query:
+            return False
+    return _find_last_written(memory, claim.batch) < 0
 
 
 def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
-    unwritten = _find_unwritten(memory, claim.batch)
-    if unwritten < claim.batch and not any(each.batch < claim.batch for each in memory):
+    """Return why the table may lack a batch of the query, or `""`.
+
+    Each reason is enough to claim nothing, so the order of the checks only decides which one is
+    given: a table with another id comes before its lost batches, and both before a gap.
+    """
+    first_unwritten = _find_unwritten(memory, claim.batch)
+    has_gap = first_unwritten < claim.batch
+    if has_gap and not any(batch.batch < claim.batch for batch in memory):
         return NOT_REMEMBERED.format(claim.batch)
-    known = {record.id for each in history.commits for record in history.records(each).values()}
-    last = [e for e in memory if e.batch == _find_last_written(memory, claim.batch)]
-    now = [each for each in memory if each.batch == claim.batch and claim.complete_to is not None]
-    for each in [*last, *now]:
-        for part, record in each.records.items():
+    table_ids: set[str] = set()
+    for commit in history.commits:
+        table_ids.update(record.id for record in history.records(commit).values())
+    last_written = _find_last_written(memory, claim.batch)
+    last_batches = [batch for batch in memory if batch.batch == last_written]
+    batches_to_check = list(last_batches)
+    if claim.complete_to is not None:
+        batches_to_check += [batch for batch in memory if batch.batch == claim.batch]
+    for batch in batches_to_check:
+        for part, record in batch.records.items():
             if record.table and history.table and record.table != history.table:
-                return MADE_AGAIN.format(each.batch)
-            if record.id not in known and (each.batch, part) != (claim.batch, claim.part):
-                lost = BATCH_LOST if history.is_whole else PERHAPS_LOST
-                return lost.format(each.batch)
-    if last and not last[0].is_whole:
-        return NOT_WHOLE.format(last[0].batch)
-    return NEVER_WRITTEN.format(unwritten, claim.batch) if unwritten < claim.batch else ""
+                return MADE_AGAIN.format(batch.batch)
+            is_this_part = batch.batch == claim.batch and part == claim.part
+            if record.id in table_ids or is_this_part:
+                continue
+            if history.is_whole:
+                return BATCH_LOST.format(batch.batch)
+            return PERHAPS_LOST.format(batch.batch)
+    if last_batches and not last_batches[0].is_whole:
+        return NOT_WHOLE.format(last_written)
+    if has_gap:
+        return NEVER_WRITTEN.format(first_unwritten, claim.batch)
+    return ""
 
 
 def build_acceptance(
@@ -267,20 +326,15 @@ def build_acceptance(
 
     Raises `Rejected` if no claim had ended at `at`, or `at` is not a commit of the table.
     """
-    inspected = history.cut_at(at)
-    if inspected is None:
+    inspected_history = history.cut_at(at)
+    if inspected_history is None:
         raise Rejected(f"version {at} does not lead to the table's present state")
-    statuses = inspected.statuses()
-    wanted = {name: statuses[name] for name in tuple(names) or statuses if name in statuses}
-    holds = {name for name, each in history.statuses().items() if each.complete_to is not None}
-    ended = [
-        each for name, each in wanted.items() if each.complete_to is None and name not in holds
-    ]
-    waiting = (NO_WATERMARK, START_UNKNOWN)
-    lost = [each.claim for each in ended if each.claim is not None and each.why not in waiting]
-    if not lost:
+    statuses = inspected_history.statuses()
+    ended_claims = _list_ended_claims(statuses, history.statuses(), tuple(names))
+    if not ended_claims:
         raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
-    records = [inspected.records(commit) for commit in inspected.commits]
+    records = [inspected_history.records(commit) for commit in inspected_history.commits]
+    last_id = find_last_record(inspected_history)
     return [
         Claim(
             claim.name,
@@ -295,7 +349,7 @@ def build_acceptance(
             lag_ms=claim.lag_ms,
             table=history.table,
             after=at,
-            after_id=find_last_record(inspected),
+            after_id=last_id,
             seen=at,
             names=dict.fromkeys(statuses.keys() - {claim.name}),
             from_time=claim.from_time,
@@ -307,11 +361,34 @@ def build_acceptance(
             inherits=claim.inherits,
             at_most=claim.at_most,
         )
-        for claim in lost
+        for claim in ended_claims
     ]
 
 
+def _list_ended_claims(
+    statuses: Mapping[str, ClaimStatus],
+    present_statuses: Mapping[str, ClaimStatus],
+    names: Sequence[str],
+) -> list[Claim]:
+    """Return the claims of `names`, by default of all, that had ended and are not valid now.
+
+    A claim that waits for its first watermark, or for where its query began, has not ended.
+    """
+    ended_claims = []
+    for name in dict.fromkeys(names or statuses):
+        status = statuses.get(name, ClaimStatus())
+        is_valid_now = name in present_statuses and present_statuses[name].complete_to is not None
+        if status.claim is None or status.complete_to is not None or is_valid_now:
+            continue
+        if status.why not in {NO_WATERMARK, START_UNKNOWN}:
+            ended_claims.append(status.claim)
+    return ended_claims
+
+
 def _find_last_time(records: Sequence[Mapping[str, Claim]], claim: Claim) -> int | None:
-    own = (each[claim.name] for each in reversed(records) if claim.name in each)
-    times = (each.complete_to for each in own if each.query == claim.query)
-    return next((time for time in times if time is not None), None)
+    """Return the last time that a claim's query has claimed under its name, if any."""
+    for commit_records in reversed(records):
+        record = commit_records.get(claim.name)
+        if record is not None and record.query == claim.query and record.complete_to is not None:
+            return record.complete_to
+    return None

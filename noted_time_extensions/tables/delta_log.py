@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from noted_time.extending import Rejected, Unreachable
 from noted_time_extensions.tables.history_rows import history_of
@@ -27,12 +27,19 @@ CATALOG_NOT_SUPPORTED = (
 _COMMIT_FILE = re.compile(r"(\d{20})\.json")
 
 
+class _CommitRow(NamedTuple):
+    """A commit as a row of the history, and the size and time of its file when it was read."""
+
+    file_state: tuple[int, int]
+    row: Mapping[str, Any]
+
+
 class DeltaLog:
     """The log of one table; only new commits and commits that a restore replaced are read again."""
 
     def __init__(self, location: str) -> None:
         self._location = location
-        self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
+        self._rows: dict[int, _CommitRow] = {}
         self.table: Any = None
         """The table of the last `history`."""
 
@@ -42,7 +49,7 @@ class DeltaLog:
 
         try:
             table = self.table = DeltaTable(self._location)
-            self._look()
+            self._update_rows()
         except TableNotFoundError as error:
             raise Rejected(f"there is no Delta table at {self._location!r}") from error
         except (DeltaError, OSError) as error:
@@ -50,8 +57,8 @@ class DeltaLog:
             if CATALOG_MANAGED in str(error):
                 raise Rejected(CATALOG_NOT_SUPPORTED.format(name)) from error
             raise Unreachable(f"{name} cannot be read: {error}") from error
-        rows = [row for _, row in self._known.values()]
-        if table.version() > max(self._known, default=-1):
+        rows = [commit_row.row for commit_row in self._rows.values()]
+        if table.version() > max(self._rows, default=-1):
             rows.append({"version": table.version(), "operation": CATALOG_COMMITS})
         metadata = table.metadata()
         return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
@@ -61,29 +68,39 @@ class DeltaLog:
 
         return DeltaTable.is_deltatable(self._location)
 
-    def _look(self) -> None:
+    def _update_rows(self) -> None:
         from deltalake.fs import DeltaStorageHandler
         from pyarrow import fs
 
         files = fs.PyFileSystem(DeltaStorageHandler(self._location))
-        infos = {}
+        paths = {}
+        file_states = {}
         for info in files.get_file_info(fs.FileSelector(LOG_DIRECTORY)):
-            if commit := _COMMIT_FILE.fullmatch(info.base_name):
-                infos[int(commit[1])] = info
-        kept = {v: known for v, known in self._known.items() if v in infos}
-        self._known = {v: k for v, k in kept.items() if k[0] == (infos[v].size, infos[v].mtime_ns)}
+            if match := _COMMIT_FILE.fullmatch(info.base_name):
+                version = int(match[1])
+                paths[version] = info.path
+                file_states[version] = (info.size, info.mtime_ns)
+        self._rows = {
+            version: _CommitRow(file_state, row)
+            for version, (file_state, row) in self._rows.items()
+            if file_state == file_states.get(version)
+        }
 
-        def read_rows(versions: Sequence[int]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        def read_rows(versions: Sequence[int]) -> list[Mapping[str, Any]]:
+            rows: list[Mapping[str, Any]] = []
             for version in versions:
-                with files.open_input_stream(infos[version].path) as stream:
-                    yield version, {**_parse_commit(stream.read()), "version": version}
+                with files.open_input_stream(paths[version]) as stream:
+                    rows.append({**_parse_commit(stream.read()), "version": version})
+            return rows
 
-        new = sorted(infos.keys() - self._known.keys())
-        parts = [new[start::FILES_AT_ONCE] for start in range(min(FILES_AT_ONCE, len(new)))]
+        new_versions = sorted(paths.keys() - self._rows.keys())
+        part_count = min(FILES_AT_ONCE, len(new_versions))
+        parts = [new_versions[start::FILES_AT_ONCE] for start in range(part_count)]
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-            for rows in pool.map(lambda part: [*read_rows(part)], parts):
-                for version, row in rows:
-                    self._known[version] = ((infos[version].size, infos[version].mtime_ns), row)
+            for rows in pool.map(read_rows, parts):
+                for row in rows:
+                    version = row["version"]
+                    self._rows[version] = _CommitRow(file_states[version], row)
 
 
 def _parse_commit(text: bytes) -> Mapping[str, Any]:

@@ -76,12 +76,12 @@ def history_of(
 def _build_delta_history(
     rows: Sequence[Row], properties: Mapping[str, str], at: int | str | None, table: str
 ) -> TableHistory:
-    commits = sorted((parse_delta_commit(row) for row in rows), key=lambda each: each.id)
+    commits = sorted((parse_delta_commit(row) for row in rows), key=lambda commit: commit.id)
     if at is not None and commits:
         newest = commits[-1].id
         if not str(at).isdecimal() or int(at) > newest:
             raise Rejected(f"there is no version {at!r} of the table: the newest is {newest}")
-        commits = [each for each in commits if each.id <= int(at)]
+        commits = [commit for commit in commits if commit.id <= int(at)]
     return TableHistory(commits, properties, table, is_numbered=True)
 
 
@@ -92,37 +92,46 @@ def parse_delta_commit(row: Row) -> Commit:
         raise Rejected(NOT_A_HISTORY) from error
     operation = str(row["operation"] or "a commit that does not say what it does")
     parameters = row.get("operationParameters")
-    parameters = parameters if isinstance(parameters, Mapping) else {}
+    if not isinstance(parameters, Mapping):
+        parameters = {}
     change: Change = "none" if operation in SAME_ROWS_OPERATIONS else "other"
-    renamed: tuple[str, ...] = ()
+    renamed_columns: tuple[str, ...] = ()
     if operation == RENAME_OPERATION:
         change = "none"
-        renamed = tuple(str(parameters.get(key, "")) for key in ("oldColumnPath", "newColumnPath"))
+        old_column = str(parameters.get("oldColumnPath", ""))
+        new_column = str(parameters.get("newColumnPath", ""))
+        renamed_columns = (old_column, new_column)
     mode = parameters.get(APPEND_PARAMETERS.get(operation, ""), "")
     if mode == "Append" or (change == "other" and version == 0):
         change = "append"
     elif mode:
         operation = f"{operation} ({mode})"
     claims = parse_claims(_parse_metadata(row.get(USER_METADATA)))
-    parent, since = version - 1 if version else None, row.get("timestamp")
-    since = since if isinstance(since, int) else 0  # engines list it as a local time
-    return Commit(version, parent, change, operation, claims, renamed, since)
+    parent = version - 1 if version else None
+    current_since = row.get("timestamp")
+    if not isinstance(current_since, int):
+        current_since = 0  # engines list it as a local time
+    return Commit(version, parent, change, operation, claims, renamed_columns, current_since)
 
 
 def parse_iceberg_commit(row: Row) -> Commit:
-    operation, summary = str(row["operation"]), dict(row.get("summary") or {})
+    operation = str(row["operation"])
+    summary = dict(row.get("summary") or {})
     changes: dict[str, Change] = {"append": "append", "replace": "none"}
     change = changes.get(operation, "other")
     parent = row["parent_id"]
-    rows = {str(summary.get(key, 0)) for key in ("added-records", "total-records")}
-    if parent is None and (change == "none" or len(rows) > 1):
+    added_count = str(summary.get("added-records", 0))
+    total_count = str(summary.get("total-records", 0))
+    if parent is None and (change == "none" or added_count != total_count):
         parent = EXPIRED_PARENT
     return Commit(int(row["snapshot_id"]), parent, change, operation, parse_claims(summary))
 
 
 def _parse_metadata(text: object) -> Row:
+    if not isinstance(text, str) or len(text) > LARGEST_RECORD:
+        return {}
     try:
-        metadata = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_RECORD else {}
+        metadata = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return metadata if isinstance(metadata, dict) else {}
@@ -141,8 +150,8 @@ def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
 
 
 def _list_ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
-    seen: set[int] = set()
-    while head is not None and head not in seen and head in commits:
-        seen.add(head)
+    visited_ids: set[int] = set()
+    while head is not None and head not in visited_ids and head in commits:
+        visited_ids.add(head)
         yield commits[head]
         head = commits[head].parent

@@ -36,7 +36,11 @@ def pin(*sources: str) -> list[Pin]:
 
     Raises as `standing`, and `Rejected` for a table without commits.
     """
-    return [Pin.of(each, open_history(each)) for each in map(make_absolute, sources)]
+    pins = []
+    for source in sources:
+        url = make_absolute(source)
+        pins.append(Pin.of(url, open_history(url)))
+    return pins
 
 
 def inherit(  # noqa: PLR0913 - the options of the command
@@ -69,20 +73,26 @@ def inherit(  # noqa: PLR0913 - the options of the command
     check_least("delay_ms", delay_ms, 0)
     if time_of.endswith("window.start") and not delay_ms:
         raise Rejected(WINDOW_START.format(time_of))
-    unclaimed = {make_absolute(each) for each in static}
-    pins = [each if isinstance(each, Pin) else Pin.parse(each) for each in sources]
-    pins = [replace(each, table=make_absolute(each.table)) for each in pins]
-    histories = {each: open_history(each.table) for each in pins if each.table not in unclaimed}
+    static_urls = {make_absolute(source) for source in static}
+    pins = [source if isinstance(source, Pin) else Pin.parse(source) for source in sources]
+    pins = [
+        replace(pinned_source, table=make_absolute(pinned_source.table)) for pinned_source in pins
+    ]
+    histories = {
+        pinned_source: open_history(pinned_source.table)
+        for pinned_source in pins
+        if pinned_source.table not in static_urls
+    }
     if not histories:
         raise Rejected(f"{table} inherits nothing: name a source with a claim")
-    written = LoadedTable(table)
-    written.check_column(time_of)
-    history = written.history
+    written_table = LoadedTable(table)
+    written_table.check_column(time_of)
+    history = written_table.history
     record = build_inheritance(table, history, name, time_of, histories, delay_ms=delay_ms, at=at)
     before = history.statuses().get(name)
     former = None if before is None else before.complete_to
     if record.id:
         return Inheritance(record, former, is_repeated=True)
     record = replace(record, id=token_hex(8))
-    written.append_nothing(format_properties(history, record))
+    written_table.append_nothing(format_properties(history, record))
     return Inheritance(record, former)

@@ -19,7 +19,9 @@ from noted_time.extending import MIN_INT64, Rejected, Unreadable
 from noted_time_extensions.tables.claim import (
     VOUCHED_FIELDS,
     Claim,
+    ClaimSource,
     Parent,
+    find_greatest,
     join_sources,
     shift_bound,
 )
@@ -70,12 +72,12 @@ class Pin(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Pin:
-        found = _PIN.fullmatch(text)
-        if found is None:
+        match = _PIN.fullmatch(text)
+        if match is None:
             raise Unreadable(
                 f"{text!r} does not name the version that the job read: write {PIN_FORM}"
             )
-        return cls(found[1], int(found[2]), found[3] or "")
+        return cls(match[1], int(match[2]), match[3] or "")
 
     @classmethod
     def of(cls, table: str, history: TableHistory) -> Pin:
@@ -85,23 +87,27 @@ class Pin(Struct, frozen=True):
         return cls(table, history.version, _compute_fingerprint(history))
 
     def __str__(self) -> str:
-        return f"{self.table}@{self.version}{'-' * bool(self.fingerprint)}{self.fingerprint}"
+        if not self.fingerprint:
+            return f"{self.table}@{self.version}"
+        return f"{self.table}@{self.version}-{self.fingerprint}"
 
 
 def _compute_fingerprint(history: TableHistory) -> str:
-    since = 0 if history.is_numbered else history.commits[-1].current_since
-    text = json.dumps([history.table, find_last_record(history), since])
+    current_since = 0
+    if not history.is_numbered:
+        current_since = history.commits[-1].current_since
+    text = json.dumps([history.table, find_last_record(history), current_since])
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def judge_source(pin: Pin, history: TableHistory) -> TableClaim:
     """Return the claim that a job may inherit from a source, or raise `Rejected`."""
-    pinned = history.cut_at(pin.version)
-    if pinned is None:
+    pinned_history = history.cut_at(pin.version)
+    if pinned_history is None:
         raise Rejected(PIN_AGAIN.format(NO_VERSION.format(pin.version, pin.table)))
-    if pin.fingerprint not in {"", _compute_fingerprint(pinned)}:
+    if pin.fingerprint not in {"", _compute_fingerprint(pinned_history)}:
         raise Rejected(PIN_AGAIN.format(OTHER_COMMIT.format(pin.version, pin.table)))
-    claim = pinned.claim()
+    claim = pinned_history.claim()
     if isinstance(claim, NoClaim):
         raise Rejected(NO_CLAIM.format(pin.table, pin.version, claim.why))
     if why := _find_change(history, pin.version, claim.claims.keys()):
@@ -118,8 +124,8 @@ def _find_change(history: TableHistory, version: int, merging: Collection[str] =
     for before, commit in pairwise(history.commits[ids.index(version) :]):
         if commit.parent != before.id:
             return HISTORY_GAP.format(commit.id)
-        merged = {name for name, claim in history.records(commit).items() if claim.merges}
-        if commit.change == "other" and not (merging and merged.issuperset(merging)):
+        merged_names = {name for name, claim in history.records(commit).items() if claim.merges}
+        if commit.change == "other" and not (merging and merged_names.issuperset(merging)):
             return commit.description
     return ""
 
@@ -134,19 +140,27 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     delay_ms: int = 0,
     at: int | None = None,
 ) -> Claim:
-    """Return the record of `inherit`, with an id if the table has it already."""
+    """Return the record of `inherit`, with an id if the table has it already.
+
+    Raises `Rejected` for the first of: the name of a query, a table that has changed after the job,
+    a source whose claim cannot be inherited.
+    """
     statuses = history.statuses()
     before = statuses.get(name, ClaimStatus())
     if before.claim is not None and before.claim.query != INHERITED_QUERY:
         raise Rejected(OF_A_QUERY.format(name, table))
-    at = find_written_version(history) if at is None else at
-    written = None if at is None else history.cut_at(at)
-    if at is None or written is None:
+    if at is None:
+        at = find_written_version(history)
+    written_history = None
+    if at is not None:
+        written_history = history.cut_at(at)
+    if at is None or written_history is None:
         raise Rejected(f"version {at} does not lead to the present state of {table}")
     if why := _find_change(history, at):
         raise Rejected(WRITTEN_SINCE.format(table, at, why))
     claims = {pin: judge_source(pin, sources[pin]) for pin in sorted(sources, key=str)}
-    batch = _compute_batch([*map(str, claims), delay_ms, time_of, at])
+    pin_texts = [str(pin) for pin in claims]
+    batch = _compute_batch([*pin_texts, delay_ms, time_of, at])
     if before.claim is not None and before.complete_to is not None and before.claim.batch == batch:
         return before.claim
     least_time = min(claim.complete_to for claim in claims.values())
@@ -158,58 +172,76 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
         batch,
         table=history.table,
         after=at,
-        after_id=find_last_record(written),
+        after_id=find_last_record(written_history),
         names=list_other_names(statuses, name),
         seen=history.version,
-        inherits=tuple(_describe(pin, sources[pin].table, each) for pin, each in claims.items()),
+        inherits=tuple(_describe(pin, sources[pin].table, claim) for pin, claim in claims.items()),
         **_combine_writers([*claims.values()], delay_ms),
     )
 
 
 def find_written_version(history: TableHistory) -> int | None:
     """Return the last commit that is not the record of a job, which has no rows."""
-    newest_first = reversed(history.commits)
-    written = (c for c in newest_first if not any(each.inherits for each in c.claims.values()))
-    return next((commit.id for commit in written), None)
+    for commit in reversed(history.commits):
+        if not any(record.inherits for record in commit.claims.values()):
+            return commit.id
+    return None
 
 
 def _compute_batch(content: Sequence[object]) -> int:
     return int(sha256(json.dumps(content).encode()).hexdigest()[:15], 16)
 
 
-def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
-    names = tuple(sorted(found.claims))
+def _describe(pin: Pin, table_id: str, table_claim: TableClaim) -> Parent:
+    names = tuple(sorted(table_claim.claims))
     return Parent(
         pin.table,
         table_id,
         pin.version,
         names,
-        found.complete_to,
-        tuple(found.claims[name].id for name in names),
-        tuple(found.claims[name].vouched for name in names),
+        table_claim.complete_to,
+        tuple(table_claim.claims[name].id for name in names),
+        tuple(table_claim.claims[name].vouched for name in names),
     )
 
 
-def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
-    claims = [claim for each in found for claim in each.claims.values()]
-    since = [each.from_time for each in found if each.from_time is not None]
-    has_streams = all(claim.stream for claim in claims)
-    sources = [source for each in found for source in each.list_sources()] if has_streams else []
-    has_asked = all(each.missing_writers is not None for each in found)
-    missing = tuple(sorted({name for each in found for name in each.missing_writers or ()}))
-    firsts = [each.first_lower for each in found if each.first_lower is not None]
-    are_firsts_known = len(firsts) == len(found)
-    ahead = [each.max_time_ahead_ms for each in claims if each.max_time_ahead_ms is not None]
+def _combine_writers(table_claims: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
+    """Return the fields of a record that say who vouches for a job's table, from its sources.
+
+    A field is not known if it is not known of one source: then it is `None`, and the streams,
+    cuts and counts are empty. Times are later by the job's delay.
+    """
+    claims: list[Claim] = []
+    for table_claim in table_claims:
+        claims += table_claim.claims.values()
+    sources: list[ClaimSource] = []
+    counts: Mapping[str, int] = {}
+    if all(claim.stream for claim in claims):
+        counts = _combine_vouched(claims)
+        for table_claim in table_claims:
+            sources += table_claim.list_sources()
+    from_time = find_greatest(table_claim.from_time for table_claim in table_claims)
+    first_lower = find_greatest(table_claim.first_lower for table_claim in table_claims)
     return {
         **join_sources(sources),
-        "missing_writers": missing if has_asked else None,
-        "vouched": _combine_vouched(claims) if has_streams else {},
-        "from_time": shift_bound(max(since), delay_ms) if len(since) == len(found) else None,
-        "first_lower": shift_bound(max(firsts), delay_ms) if are_firsts_known else None,
+        "missing_writers": _join_missing_writers(table_claims),
+        "vouched": counts,
+        "from_time": None if from_time is None else shift_bound(from_time, delay_ms),
+        "first_lower": None if first_lower is None else shift_bound(first_lower, delay_ms),
         "is_from_time_stated": any(claim.is_from_time_stated for claim in claims),
-        "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
+        "max_time_ahead_ms": find_greatest(claim.max_time_ahead_ms for claim in claims),
         "keeps_late_rows": find_whether_all_keep(claims),
     }
+
+
+def _join_missing_writers(table_claims: Sequence[TableClaim]) -> tuple[str, ...] | None:
+    """Return the writers that are missing from a claim, `None` if one has not asked for them."""
+    names: set[str] = set()
+    for table_claim in table_claims:
+        if table_claim.missing_writers is None:
+            return None
+        names.update(table_claim.missing_writers)
+    return tuple(sorted(names))
 
 
 def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
@@ -224,17 +256,21 @@ def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
     >>> _combine_vouched([of("orders,stock", 3, 2, 2), of("stock", 1, 1, 1)])
     {}
     """
-    least: dict[tuple[str, str | None], Mapping[str, int]] = {}
+    least_counts: dict[tuple[str, str | None], Mapping[str, int]] = {}
     for claim in claims:
         if not claim.vouched:
             return {}
         key = claim.stream, claim.domain
-        known = least.setdefault(key, claim.vouched)
-        if claim.vouched["expected_vouching"] < known["expected_vouching"]:
-            least[key] = claim.vouched
-    names = ",".join(stream for stream, _ in least).split(",")
+        stream_counts = least_counts.setdefault(key, claim.vouched)
+        if claim.vouched["expected_vouching"] < stream_counts["expected_vouching"]:
+            least_counts[key] = claim.vouched
+    names = ",".join(stream for stream, _ in least_counts).split(",")
     if len(names) > len(set(names)):
         return {}
-    counts = {field: sum(each[field] for each in least.values()) for field in VOUCHED_FIELDS}
-    is_open = any(each["expected"] == 0 for each in least.values())
-    return {**counts, "expected": 0, "expected_vouching": 0} if is_open else counts
+    counts = dict.fromkeys(VOUCHED_FIELDS, 0)
+    for stream_counts in least_counts.values():
+        for field in VOUCHED_FIELDS:
+            counts[field] += stream_counts[field]
+    if any(stream_counts["expected"] == 0 for stream_counts in least_counts.values()):
+        return {**counts, "expected": 0, "expected_vouching": 0}
+    return counts

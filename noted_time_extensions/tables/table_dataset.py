@@ -124,22 +124,22 @@ class TableDataset:
 
 
 def ask_claimed_source(
-    claim: TableClaim, source: ClaimSource, asked: Requirement, *, is_later: bool
+    claim: TableClaim, source: ClaimSource, requirement: Requirement, *, is_later: bool
 ) -> Generator[Question[Any], Any, Completeness]:
     """Ask the stream of a claim as of the claim's marks, and for late rows that the table lacks.
 
     `is_later` says that an earlier version of the table had the time, and lacked a writer.
     """
-    requirement = ask_source(source, asked)
-    answer: Completeness = yield ask_completeness(source.stream, requirement)
-    if can_use_counts(claim, source, asked, answer):
-        without_counts = replace(requirement, require_all=False, require_known=True)
-        counted: Completeness = yield ask_completeness(source.stream, without_counts)
-        if counted.is_complete:
-            answer = counted
-    writers = list_late_writers(claim, asked, answer, is_later=is_later)
-    if writers and requirement.to is not None:
-        writers = yield from _find_reported_writers(source, writers, requirement.to)
+    stream_requirement = ask_source(source, requirement)
+    answer: Completeness = yield ask_completeness(source.stream, stream_requirement)
+    if can_use_counts(claim, source, requirement, answer):
+        without_counts = replace(stream_requirement, require_all=False, require_known=True)
+        answer_by_counts: Completeness = yield ask_completeness(source.stream, without_counts)
+        if answer_by_counts.is_complete:
+            answer = answer_by_counts
+    writers = list_late_writers(claim, requirement, answer, is_later=is_later)
+    if writers and stream_requirement.to is not None:
+        writers = yield from _find_reported_writers(source, writers, stream_requirement.to)
     return refuse_late_rows(claim, answer, writers)
 
 
@@ -152,8 +152,9 @@ def _find_reported_writers(
     if answer.mark is None:
         return {*writers}
     page: LedgerPage = yield ask_late_reports(source.stream, source.domain)
-    reports, count = page.late_reports, page.late_report_count
-    return find_reported_writers(writers, reports, count, to, answer.mark.written_at)
+    return find_reported_writers(
+        writers, page.late_reports, page.late_report_count, to, answer.mark.written_at
+    )
 
 
 def open_table(dataset: Dataset, *, names: tuple[str, ...], asking: Asking) -> FeatureDataset:

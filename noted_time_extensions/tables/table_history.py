@@ -16,6 +16,7 @@ from noted_time.extending import MAX_INT64, MIN_INT64, format_duration, format_g
 from noted_time_extensions.tables.claim import (
     Claim,
     ClaimSource,
+    find_greatest,
     list_expected_names,
     merge_sources,
     shift_bound,
@@ -67,7 +68,7 @@ class Commit(Struct, frozen=True):
         return f"{self.operation or 'a change'} in version {self.id}"
 
     def renames(self, column: str) -> bool:
-        return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
+        return any(f"{column}.".startswith(f"{renamed_column}.") for renamed_column in self.renamed)
 
 
 class ClaimStatus(Struct, frozen=True):
@@ -105,20 +106,20 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     @property
     def from_time(self) -> int | None:
         """The time (Unix ms) before which rows may have been deleted, or `None` if unknown."""
-        times = [each.from_time for each in self.claims.values() if each.from_time is not None]
-        return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
+        if not self.claims:
+            return MIN_INT64
+        return find_greatest(claim.from_time for claim in self.claims.values())
 
     @property
     def first_lower(self) -> int | None:
         """The least time (Unix ms) that a writer vouches for, if it is known of all streams."""
-        are_known = all(each.first_lower is not None for each in self.claims.values())
-        return self.known_first_lower if are_known else None
+        return find_greatest(claim.first_lower for claim in self.claims.values())
 
     @property
     def known_first_lower(self) -> int | None:
         """The time (Unix ms) below which no writer vouches, as far as it is known."""
-        times = [each.first_lower for each in self.claims.values() if each.first_lower is not None]
-        return max(times, default=None)
+        times = [claim.first_lower for claim in self.claims.values()]
+        return max((time for time in times if time is not None), default=None)
 
     @property
     def keeps_late_rows(self) -> bool | None:
@@ -143,27 +144,28 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
         return merge_sources(sources)
 
     def list_missing(self) -> list[str]:
-        return sorted(
-            {name for each in self.claims.values() for name in each.missing_writers or ()}
-        )
+        names: set[str] = set()
+        for claim in self.claims.values():
+            names.update(claim.missing_writers or ())
+        return sorted(names)
 
     @property
     def vouched_by(self) -> str:
         """The number of writers that vouched, as the end of a sentence."""
-        return "".join(dict.fromkeys(each.vouched_by for each in self.claims.values()))
+        return "".join(dict.fromkeys(claim.vouched_by for claim in self.claims.values()))
 
     @property
     def gone(self) -> str:
         """A sentence about rows that may be missing because of `from_time`, or `""`."""
         if self.from_time is None:
             return f"{START_UNKNOWN} ({FROM_TIME_OPTIONS})"
-        if any(each.is_from_time_stated for each in self.claims.values()):
+        if any(claim.is_from_time_stated for claim in self.claims.values()):
             return SINCE_STATED.format(format_time(self.from_time))
-        return (
-            "" if self.from_time == MIN_INT64 else ROWS_DELETED.format(format_time(self.from_time))
-        )
+        if self.from_time == MIN_INT64:
+            return ""
+        return ROWS_DELETED.format(format_time(self.from_time))
 
-    def describe_lack(self, asked: str = "", *, names_gone: bool = True) -> str:
+    def describe_lack(self, asked_streams: str = "", *, names_gone: bool = True) -> str:
         """Return the missing writers and rows, as the end of a sentence after a stream's answer.
 
         With `names_gone`, it ends with the rows that may be missing because of `from_time`.
@@ -171,18 +173,29 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
         >>> TableClaim(5, 1, {}, missing_writers=("pos", "web")).describe_lack()
         ', without pos, web'
         """
-        lack = asked or "; missing writers were not asked for"
+        ending = asked_streams
         if self.missing_writers is not None:
-            without = f", without {', '.join(self.missing_writers)}" if self.missing_writers else ""
-            lack = self.vouched_by + without + asked
-        has_unknown = any(each.stream and each.first_lower is None for each in self.claims.values())
-        if has_unknown and not asked:
-            lack += f"; {FIRST_NOT_KNOWN}"
-        return f"{lack}; {self.gone}" if self.gone and names_gone else lack
+            ending = self.vouched_by
+            if self.missing_writers:
+                ending += f", without {', '.join(self.missing_writers)}"
+            ending += asked_streams
+        elif not asked_streams:
+            ending = "; missing writers were not asked for"
+        has_unknown = any(
+            claim.stream and claim.first_lower is None for claim in self.claims.values()
+        )
+        if has_unknown and not asked_streams:
+            ending += f"; {FIRST_NOT_KNOWN}"
+        if self.gone and names_gone:
+            ending += f"; {self.gone}"
+        return ending
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms)."""
-        return next((at for at, complete_to in self.steps if complete_to >= time), None)
+        for version, complete_to in self.steps:
+            if complete_to >= time:
+                return version
+        return None
 
 
 class NoClaim(Struct, frozen=True, repr_omit_defaults=True):
@@ -226,22 +239,32 @@ class TableHistory(Struct, frozen=True):
         return self.commits[-1].id if self.commits else None
 
     def cut_at(self, version: int) -> TableHistory | None:
-        places = {commit.id: place for place, commit in enumerate(self.commits)}
-        place = places.get(version)
-        return None if place is None else replace(self, commits=self.commits[: place + 1])
+        """Return the history up to a version, `None` if it does not contain the version."""
+        last_place = None
+        for place, commit in enumerate(self.commits):
+            if commit.id == version:
+                last_place = place
+        if last_place is None:
+            return None
+        return replace(self, commits=self.commits[: last_place + 1])
 
     def records(self, commit: Commit) -> Mapping[str, Claim]:
-        """The commit that creates a table cannot contain its id."""
+        """Return the records of a commit that are about this table, by name.
+
+        A restored or copied table has records with the id of another one. A commit must have the
+        id if versions are numbered, but the commit that creates a table cannot contain it.
+        """
         needs_id = self.is_numbered and commit.parent is not None
         return {
             name: claim
             for name, claim in commit.claims.items()
-            if claim.unreadable
-            or (
-                (claim.table or not needs_id)
-                and (not claim.table or not self.table or claim.table == self.table)
-            )
+            if claim.unreadable or self._is_about(claim, needs_id=needs_id)
         }
+
+    def _is_about(self, claim: Claim, *, needs_id: bool) -> bool:
+        if not claim.table:
+            return not needs_id
+        return not self.table or claim.table == self.table
 
     def statuses(self) -> dict[str, ClaimStatus]:
         return _Fold(self).statuses
@@ -250,19 +273,24 @@ class TableHistory(Struct, frozen=True):
         self, names: Iterable[str] | None = None, statuses: Mapping[str, ClaimStatus] | None = None
     ) -> TableClaim | NoClaim:
         """Return the claim for `names`, by default for all expected names."""
-        statuses = self.statuses() if statuses is None else statuses
-        wanted = tuple(names or self.expects or statuses)
-        if not wanted:
-            return NoClaim(NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
-        if names is None and not self.expects and len(wanted) > 1:
-            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))), "ambiguous")
-        unknown = ClaimStatus(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
-        named = {name: statuses.get(name, unknown) for name in wanted}
-        ended = [f"{name}: {each.why}" for name, each in named.items() if each.complete_to is None]
-        if not ended:
-            return _combine_claims(named, self.commits)
-        is_over = any(each.is_ended for each in named.values())
-        return NoClaim("; ".join(ended), "claim_ended" if is_over else "not_claimed")
+        if statuses is None:
+            statuses = self.statuses()
+        wanted_names = tuple(names or self.expects or statuses)
+        reason_without_claim = NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED
+        if not wanted_names:
+            return NoClaim(reason_without_claim)
+        if names is None and not self.expects and len(wanted_names) > 1:
+            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted_names))), "ambiguous")
+        unknown = ClaimStatus(why=reason_without_claim)
+        wanted_statuses = {name: statuses.get(name, unknown) for name in wanted_names}
+        reasons = []
+        for name, status in wanted_statuses.items():
+            if status.complete_to is None:
+                reasons.append(f"{name}: {status.why}")
+        if not reasons:
+            return _combine_claims(wanted_statuses, self.commits)
+        is_over = any(status.is_ended for status in wanted_statuses.values())
+        return NoClaim("; ".join(reasons), "claim_ended" if is_over else "not_claimed")
 
 
 def find_whether_all_keep(claims: Iterable[Claim]) -> bool | None:
@@ -273,41 +301,63 @@ def find_whether_all_keep(claims: Iterable[Claim]) -> bool | None:
     >>> [find_whether_all_keep(each) for each in ([keeps], [keeps, unknown], [unknown, loses])]
     [True, None, False]
     """
-    known = {each.keeps_late_rows for each in claims}
-    if False in known:
+    answers = {claim.keeps_late_rows for claim in claims}
+    if False in answers:
         return False
-    return None if None in known else True
+    if None in answers:
+        return None
+    return True
 
 
 def _combine_claims(statuses: Mapping[str, ClaimStatus], commits: Sequence[Commit]) -> TableClaim:
-    known = {name: each.claim for name, each in statuses.items() if each.claim is not None}
-    missing = [claim.missing_writers for claim in known.values()]
-    checked = [each for each in missing if each is not None]
+    """Return the claim of a table whose names are all valid."""
+    claims: dict[str, Claim] = {}
+    times: dict[str, int] = {}
+    missing_writers: set[str] = set()
+    for name, status in statuses.items():
+        if status.complete_to is not None:
+            times[name] = status.complete_to
+        if status.claim is not None:
+            claims[name] = status.claim
+            missing_writers.update(status.claim.missing_writers or ())
+    have_all_asked = all(claim.missing_writers is not None for claim in claims.values())
     return TableClaim(
-        min(each.complete_to for each in statuses.values() if each.complete_to is not None),
+        min(times.values()),
         commits[-1].id,
-        known,
-        tuple(sorted({name for each in checked for name in each})) if checked == missing else None,
-        any(each.is_foreign for each in statuses.values()),
-        tuple(_least_steps([each.steps for each in statuses.values()], commits)),
-        {name: each.complete_to for name, each in statuses.items() if each.complete_to is not None},
+        claims,
+        tuple(sorted(missing_writers)) if have_all_asked else None,
+        any(status.is_foreign for status in statuses.values()),
+        tuple(_least_steps([status.steps for status in statuses.values()], commits)),
+        times,
     )
 
 
-def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[tuple[int, int]]:
-    now: dict[int, int] = {}
-    least_time: int | None = None
-    for place, name, time in sorted((at, n, t) for n, steps in enumerate(names) for at, t in steps):
-        now[name] = time
-        if len(now) == len(names) and (least_time is None or min(now.values()) > least_time):
-            least_time = min(now.values())
+def _least_steps(
+    steps_of_names: Sequence[Steps], commits: Sequence[Commit]
+) -> Iterator[tuple[int, int]]:
+    """Yield each version that raises the least time of all names, with this time."""
+    steps = []
+    for name_number, name_steps in enumerate(steps_of_names):
+        for place, time in name_steps:
+            steps.append((place, name_number, time))
+    times_by_name: dict[int, int] = {}
+    last_time: int | None = None
+    for place, name_number, time in sorted(steps):
+        times_by_name[name_number] = time
+        if len(times_by_name) < len(steps_of_names):
+            continue
+        least_time = min(times_by_name.values())
+        if last_time is None or least_time > last_time:
+            last_time = least_time
             yield commits[place].id, least_time
 
 
 class _Fold:
+    """Walks through the commits of a history, and keeps the status of each name."""
+
     def __init__(self, history: TableHistory) -> None:
         self._history = history
-        self._found: dict[str, ClaimStatus] = {}
+        self._statuses: dict[str, ClaimStatus] = {}
         self._steps: dict[str, list[tuple[int, int]]] = {}
         self._places: dict[int, int] = {}
         self._changed_at = -1
@@ -322,25 +372,30 @@ class _Fold:
     @property
     def statuses(self) -> dict[str, ClaimStatus]:
         steps = self._steps
-        return {n: replace(each, steps=tuple(steps[n])) for n, each in self._found.items()}
+        return {
+            name: replace(status, steps=tuple(steps[name]))
+            for name, status in self._statuses.items()
+        }
 
     def _add(self, place: int, commit: Commit) -> None:
         records = self._history.records(commit)
         if place > 0 and commit.parent != self._history.commits[place - 1].id:
             self._changed_at = place
-            for name, each in self._found.items():
-                self._found[name] = _end_claim(each, HISTORY_GAP.format(commit.id), place)
-        for name, status in self._found.items():
+            for name, valid_status in self._statuses.items():
+                self._statuses[name] = _end_claim(
+                    valid_status, HISTORY_GAP.format(commit.id), place
+                )
+        for name, status in self._statuses.items():
             if name not in records:
-                self._found[name] = self._carry_over(status, commit, place)
+                self._statuses[name] = self._carry_over(status, commit, place)
         for name, claim in records.items():
-            if claim.unreadable and name not in self._found:
+            if claim.unreadable and name not in self._statuses:
                 continue
-            before = self._found.get(name, ClaimStatus())
-            self._found[name] = self._apply_record(before, claim, commit, place)
+            before = self._statuses.get(name, ClaimStatus())
+            self._statuses[name] = self._apply_record(before, claim, commit, place)
         for claim in records.values():
-            for name in claim.names if claim.name in self._found else ():
-                self._found.setdefault(name, ClaimStatus(why=HISTORY_EXPIRED, at=commit.id))
+            for name in claim.names if claim.name in self._statuses else ():
+                self._statuses.setdefault(name, ClaimStatus(why=HISTORY_EXPIRED, at=commit.id))
         self._note_commit(place, commit, records)
 
     def _note_commit(self, place: int, commit: Commit, records: Mapping[str, Claim]) -> None:
@@ -348,76 +403,114 @@ class _Fold:
             self._changed_at = place
         if commit.change == "append" and not records:
             self._foreign_at = place
-        ids = [claim.id for claim in records.values() if claim.id]
-        self._last_ids.append(ids[-1] if ids else (self._last_ids or [""])[-1])
+        last_id = self._last_ids[-1] if self._last_ids else ""
+        for claim in records.values():
+            last_id = claim.id or last_id
+        self._last_ids.append(last_id)
         self._places[commit.id] = place
 
     def _note_steps(self, place: int) -> None:
-        for name, each in self._found.items():
+        for name, status in self._statuses.items():
             steps = self._steps.setdefault(name, [])
-            if each.complete_to is None:
+            if status.complete_to is None:
                 steps.clear()
-            elif not steps or steps[-1][1] != each.complete_to:
-                if steps and each.complete_to < steps[-1][1]:
+            elif not steps or steps[-1][1] != status.complete_to:
+                if steps and status.complete_to < steps[-1][1]:
                     steps.clear()
-                steps.append((place, each.complete_to))
+                steps.append((place, status.complete_to))
 
     def _apply_record(
         self, before: ClaimStatus, claim: Claim, commit: Commit, place: int
     ) -> ClaimStatus:
+        """Return the status of a name after a commit with a record of it.
+
+        Which orders matter:
+
+        1. A record that cannot be read, or that is of another query without taking the name over,
+           says nothing about the rows. So only the commit counts, as for a name without a record.
+        2. A commit that may have changed rows ends the claim, even if its record takes the name
+           over. Only a marked MERGE changes no row that the claim is about.
+        3. A record that takes over, accepts or inherits begins anew, but only if its predecessor
+           is not in doubt: else an acceptance of another state would revive the claim.
+        4. Reasons to end the claim come before faults of the record, which are not permanent: the
+           next record of the name may be right.
+        """
         takes_over = claim.starts or bool(claim.accepted)
         is_of_another = before.claim is not None and claim.query != before.claim.query
-        if claim.unreadable or (is_of_another and not takes_over):
+        if claim.unreadable:
             status = self._carry_over(before, commit, place)
-            ends = bool(claim.unreadable) and status.complete_to is not None
-            return replace(status, complete_to=None, why=claim.unreadable) if ends else status
-        known = replace(before, claim=claim, at=commit.id)
+            if status.complete_to is None:
+                return status
+            return replace(status, complete_to=None, why=claim.unreadable)
+        if is_of_another and not takes_over:
+            return self._carry_over(before, commit, place)
+        status = replace(before, claim=claim, at=commit.id)
         if commit.change == "other" and not claim.merges:
-            return _end_claim(known, f"ended by {commit.description}", place)
+            return _end_claim(status, f"ended by {commit.description}", place)
         doubt = self._find_doubt(before, claim)
         if (takes_over or claim.inherits) and not doubt:
-            known = replace(known, is_ended=False, complete_to=None, why="")
+            status = replace(status, is_ended=False, complete_to=None, why="")
         if claim.inherits:  # the rows before are the job's own
             place_after = self._places.get(claim.after or 0, -1)
-            known = replace(known, is_foreign=self._foreign_at > place_after)
-        why = claim.ended or ("" if doubt == HISTORY_EXPIRED else doubt)
-        if why or known.is_ended:
-            return _end_claim(known, why or known.why, place)
-        doubt = doubt or _find_fault(claim, commit.current_since)
-        return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
+            status = replace(status, is_foreign=self._foreign_at > place_after)
+        if claim.ended:
+            return _end_claim(status, claim.ended, place)
+        if doubt and doubt != HISTORY_EXPIRED:
+            return _end_claim(status, doubt, place)
+        if status.is_ended:
+            return _end_claim(status, status.why, place)
+        fault = doubt or _find_fault(claim, commit.current_since)
+        if fault:
+            return replace(status, complete_to=None, why=fault)
+        return _raise_claim(status, claim)
 
     def _carry_over(self, status: ClaimStatus, commit: Commit, place: int) -> ClaimStatus:
+        """Return the status of a name after a commit that says nothing about it."""
         is_renamed = status.claim is not None and commit.renames(status.claim.time_of)
         if commit.change == "other" or is_renamed:
             return _end_claim(status, f"ended by {commit.description}", place)
-        is_foreign = commit.change == "append" and not self._history.records(commit)
-        return replace(status, is_foreign=True) if is_foreign else status
+        if commit.change == "append" and not self._history.records(commit):
+            return replace(status, is_foreign=True)
+        return status
 
     def _find_doubt(self, before: ClaimStatus, claim: Claim) -> str:
+        """Return why a record may not continue the claim before it, or `""`.
+
+        `HISTORY_EXPIRED` says that its predecessor can no longer be found.
+        """
         if claim.starts:
             return ""
         if claim.accepted or claim.inherits:
             return self._find_doubt_of_accepted(before, claim)
-        after = claim.after
-        if after is None:
+        if claim.after is None:
             return ""
-        if self._places.get(after, -1) >= 0:
-            return "" if self._has_record(after, claim) else WRONG_PREDECESSOR.format(after)
-        if self._history.is_whole or self._history.is_numbered:
-            return WRONG_PREDECESSOR.format(after) if self._history.is_whole else HISTORY_EXPIRED
-        place = self._places.get(after if claim.seen is None else claim.seen)
-        return HISTORY_EXPIRED if place is None or self._changed_at > place else ""
+        wrong_predecessor = WRONG_PREDECESSOR.format(claim.after)
+        if self._places.get(claim.after, -1) >= 0:
+            return "" if self._has_record(claim.after, claim) else wrong_predecessor
+        if self._history.is_whole:
+            return wrong_predecessor
+        if self._history.is_numbered:
+            return HISTORY_EXPIRED
+        last_seen = claim.after if claim.seen is None else claim.seen
+        place = self._places.get(last_seen)
+        if place is None or self._changed_at > place:
+            return HISTORY_EXPIRED
+        return ""
 
     def _find_doubt_of_accepted(self, before: ClaimStatus, claim: Claim) -> str:
+        """Return why a record may not be about the present rows, or `""`.
+
+        The accepted commit must be there, with the same last record. Only then it is asked
+        whether the claim ended, or rows changed, after it.
+        """
+        wrong_predecessor = WRONG_PREDECESSOR.format(claim.after)
         place = None if claim.after is None else self._places.get(claim.after)
         if place is None:
-            return (
-                WRONG_PREDECESSOR.format(claim.after) if self._history.is_whole else HISTORY_EXPIRED
-            )
+            return wrong_predecessor if self._history.is_whole else HISTORY_EXPIRED
         last_id = claim.after_id if place < 0 else self._last_ids[place]
         is_expired = not last_id and not self._history.is_whole
         if last_id != claim.after_id and not is_expired:
-            return WRONG_PREDECESSOR.format(claim.after)
+            return wrong_predecessor
         if before.ended_at > place:
             return CHANGED_SINCE.format(claim.after, before.why)
         if self._changed_at > place:
@@ -426,35 +519,44 @@ class _Fold:
 
     def _has_record(self, after: int, claim: Claim) -> bool:
         commit = self._history.commits[self._places[after]]
-        return any(each.id == claim.after_id for each in self._history.records(commit).values())
+        return any(record.id == claim.after_id for record in self._history.records(commit).values())
 
 
 def _raise_claim(status: ClaimStatus, claim: Claim) -> ClaimStatus:
-    """Never lower the time for a record that was committed late."""
+    """Return the status with a claim's time; a record that was committed late never lowers it."""
     times = [time for time in (status.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(status, complete_to=max(times), why="")
-    why = START_UNKNOWN if claim.from_time is None else status.why or NO_WATERMARK
-    return replace(status, why=why)
+    if claim.from_time is None:
+        return replace(status, why=START_UNKNOWN)
+    return replace(status, why=status.why or NO_WATERMARK)
 
 
 def _end_claim(status: ClaimStatus, why: str, place: int) -> ClaimStatus:
-    if status.is_ended:
-        return status if why == status.why else replace(status, ended_at=place)
-    return replace(status, complete_to=None, why=why, is_ended=True, ended_at=place)
+    """Return the status of an ended claim. A claim that had ended keeps its first reason."""
+    if not status.is_ended:
+        return replace(status, complete_to=None, why=why, is_ended=True, ended_at=place)
+    if why == status.why:
+        return status
+    return replace(status, ended_at=place)
 
 
 def _find_fault(claim: Claim, committed_at: int) -> str:
     """Return why a claim cannot be right. `committed_at` is in Unix ms, or 0 if unknown."""
-    for by in claim.all_counts:
-        if by and (min(by.values()) < 0 or by["expected_vouching"] > by["expected"]):
-            return WRONG_COUNTS.format(**by)
-    if {MIN_INT64, MAX_INT64} & {claim.complete_to, *(one.complete_to for one in claim.inherits)}:
+    for counts in claim.all_counts:
+        if counts and (
+            min(counts.values()) < 0 or counts["expected_vouching"] > counts["expected"]
+        ):
+            return WRONG_COUNTS.format(**counts)
+    times = {claim.complete_to, *(parent.complete_to for parent in claim.inherits)}
+    if MIN_INT64 in times or MAX_INT64 in times:
         return NOT_A_TIME
-    complete_to, ahead_ms = claim.complete_to, claim.max_time_ahead_ms
+    complete_to = claim.complete_to
+    ahead_ms = claim.max_time_ahead_ms
     if complete_to is None or ahead_ms is None or not committed_at:
         return ""
     if complete_to <= committed_at + ahead_ms:
         return ""
-    gap, most = format_gap(committed_at, complete_to), format_duration(ahead_ms)
-    return TOO_FAR_AHEAD.format(format_time(complete_to), gap, most)
+    gap = format_gap(committed_at, complete_to)
+    allowed_gap = format_duration(ahead_ms)
+    return TOO_FAR_AHEAD.format(format_time(complete_to), gap, allowed_gap)

@@ -30,40 +30,61 @@ def describe_table(
 ) -> Hop:
     """Return a table with its sources, also the sources of claims that have ended.
 
-    `names` are the claims that count, by default the expected ones.
+    `names` are the claims that count, by default the expected ones. Without a valid claim the hop
+    has no time. `time` is the one that is asked: below the first rows or marks it is in doubt.
     """
     statuses = history.statuses()
-    found = history.claim(names or None, statuses)
-    moments = {commit.id: commit.current_since for commit in history.commits}
-    judged = (statuses.get(each) for each in names or history.expects or statuses)
-    known = [each for each in judged if each is not None and each.claim is not None]
-    sources = tuple(s for each in known for s in _list_sources(dataset, each, moments))
-    is_by_job = any(each.why for each in sources)
-    if isinstance(found, NoClaim):
-        is_unclaimed = not known or NOT_CLAIMED in found.why
-        remedy = LET_CLAIM if is_unclaimed else RUN_JOB if is_by_job else ACCEPT_AGAIN
-        return Hop(dataset, None, sources, f"nothing is claimed of it: {found.why}", remedy)
-    why = "" if sources else "its claim names no stream"
-    remedy = RUN_JOB if is_by_job else RUN_QUERY
-    is_before = time is not None and found.from_time is not None and time <= found.from_time
-    doubt = found.gone if is_before else describe_first_mark(found.known_first_lower, time)
-    return Hop(dataset, found.complete_to, sources, why, remedy, found.describe_lack(), doubt)
+    times_made_current = {commit.id: commit.current_since for commit in history.commits}
+    sources: list[HopSource] = []
+    has_claim = False
+    for name in names or history.expects or statuses:
+        status = statuses.get(name)
+        if status is not None and status.claim is not None:
+            has_claim = True
+            sources += _list_sources(dataset, status, status.claim, times_made_current)
+    is_written_by_job = any(source.why for source in sources)
+    table_claim = history.claim(names or None, statuses)
+    if isinstance(table_claim, NoClaim):
+        if not has_claim or NOT_CLAIMED in table_claim.why:
+            remedy = LET_CLAIM
+        elif is_written_by_job:
+            remedy = RUN_JOB
+        else:
+            remedy = ACCEPT_AGAIN
+        why = f"nothing is claimed of it: {table_claim.why}"
+        return Hop(dataset, None, tuple(sources), why, remedy)
+    from_time = table_claim.from_time
+    if time is not None and from_time is not None and time <= from_time:
+        doubt = table_claim.gone
+    else:
+        doubt = describe_first_mark(table_claim.known_first_lower, time)
+    return Hop(
+        dataset,
+        table_claim.complete_to,
+        tuple(sources),
+        "" if sources else "its claim names no stream",
+        RUN_JOB if is_written_by_job else RUN_QUERY,
+        table_claim.describe_lack(),
+        doubt,
+    )
 
 
 def _list_sources(
-    dataset: Dataset, status: ClaimStatus, moments: Mapping[int, int]
+    dataset: Dataset, status: ClaimStatus, claim: Claim, times_made_current: Mapping[int, int]
 ) -> Iterator[HopSource]:
     """Yield the sources of a claim. A job's claim is their least time, less the job's delay."""
-    claim, taken_to = status.claim or Claim("", None), status.complete_to
-    streams = tuple(Dataset(each.stream, each.domain) for each in claim.sources)
+    complete_to = status.complete_to
+    streams = tuple(Dataset(source.stream, source.domain) for source in claim.sources)
     if not claim.inherits:
-        for stream, read in zip(streams, claim.sources, strict=True):
-            yield HopSource(stream, taken_to, read.lag_ms)
+        for stream, source in zip(streams, claim.sources, strict=True):
+            yield HopSource(stream, complete_to, source.lag_ms)
         return
-    least_time = min(each.complete_to for each in claim.inherits)
-    delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to
-    second = moments.get(status.at or 0, 0) // 1000 * 1000
-    since = f"since {format_time(second)}" if second else "again"
+    delay_ms = 0
+    if claim.complete_to is not None:
+        delay_ms = min(parent.complete_to for parent in claim.inherits) - claim.complete_to
+    written_at = times_made_current.get(status.at or 0, 0) // 1000 * 1000
+    since = f"since {format_time(written_at)}" if written_at else "again"
     why = f"the job that writes {dataset} has not run {since}"
-    for each in claim.inherits:
-        yield HopSource(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, streams)
+    for parent in claim.inherits:
+        parent_table = Dataset(parent.table)
+        yield HopSource(parent_table, complete_to, delay_ms, why, parent.complete_to, streams)

@@ -45,11 +45,11 @@ class LoadedTable:
 
             fields: Any = self._read_schema()
             for part in name.split("."):
-                types = {each.name: each.type for each in fields}
+                types = {column.name: column.type for column in fields}
                 if part not in types:
-                    known = ", ".join(types)
+                    column_names = ", ".join(types)
                     raise Rejected(
-                        f"time_of={name!r} is not a column of {self.url}: use one of {known}"
+                        f"time_of={name!r} is not a column of {self.url}: use one of {column_names}"
                     )
                 is_struct = arrow_types.is_struct(types[part])
                 fields = types[part] if is_struct else ()
@@ -110,8 +110,9 @@ def make_absolute(url: str) -> str:
     ('delta:s3://lake/orders', 'delta:/data/orders')
     """
     kind, location = split_url(url)
-    is_path = kind == "delta" and "://" not in location
-    return f"{kind}:{Path(location).absolute()}" if is_path else url
+    if kind != "delta" or "://" in location:
+        return url
+    return f"{kind}:{Path(location).absolute()}"
 
 
 def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
@@ -128,44 +129,50 @@ def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
 
 
 def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
-    refs = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
-    named = table.metadata.refs.get(at)
-    current = table.metadata.current_snapshot_id
-    rows = [
-        {
-            "snapshot_id": each.snapshot_id,
-            "parent_id": each.parent_snapshot_id,
-            "operation": each.summary.operation.value if each.summary else "unknown",
-            "summary": each.summary.additional_properties if each.summary else {},
-            "ref": MAIN_BRANCH if each.snapshot_id == current else refs.get(each.snapshot_id),
+    ref_names = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
+    ref_names[table.metadata.current_snapshot_id] = MAIN_BRANCH
+    rows = []
+    schema_ids = {}
+    for snapshot in table.snapshots():
+        operation = "unknown"
+        summary: Mapping[str, str] = {}
+        if snapshot.summary:
+            operation = snapshot.summary.operation.value
+            summary = snapshot.summary.additional_properties
+        row = {
+            "snapshot_id": snapshot.snapshot_id,
+            "parent_id": snapshot.parent_snapshot_id,
+            "operation": operation,
+            "summary": summary,
+            "ref": ref_names.get(snapshot.snapshot_id),
         }
-        for each in table.snapshots()
-    ]
-    history = history_of(
-        rows,
-        table.properties,
-        at=at if named is None else named.snapshot_id,
-        table=str(table.metadata.table_uuid),
-    )
-    schemas = {each.snapshot_id: each.schema_id for each in table.snapshots()}
-    since = {each.snapshot_id: each.timestamp_ms for each in table.metadata.snapshot_log}
-    commits = [
-        replace(
-            _drop_stale_claims(each, table, schemas.get(each.id)),
-            current_since=since.get(each.id, 0),
-        )
-        for each in history.commits
-    ]
+        rows.append(row)
+        schema_ids[snapshot.snapshot_id] = snapshot.schema_id
+    asked_ref = table.metadata.refs.get(at)
+    if asked_ref is not None:
+        at = asked_ref.snapshot_id
+    history = history_of(rows, table.properties, at=at, table=str(table.metadata.table_uuid))
+    times_made_current = {}
+    for log_entry in table.metadata.snapshot_log:
+        times_made_current[log_entry.snapshot_id] = log_entry.timestamp_ms
+    commits = []
+    for commit in history.commits:
+        valid_commit = _drop_stale_claims(commit, table, schema_ids.get(commit.id))
+        current_since = times_made_current.get(commit.id, 0)
+        commits.append(replace(valid_commit, current_since=current_since))
     return replace(history, commits=commits)
 
 
 def _drop_stale_claims(commit: Commit, table: Any, schema_id: int | None) -> Commit:  # noqa: ANN401 - pyiceberg's
-    claims = {
-        name: claim
-        if _find_field(table, schema_id, claim.time_of) == _find_field(table, None, claim.time_of)
-        else replace(claim, ended=f"its column {claim.time_of!r} was renamed or dropped")
-        for name, claim in commit.claims.items()
-    }
+    """Return the commit, in which claims about columns of former schemas have ended."""
+    claims = {}
+    for name, claim in commit.claims.items():
+        former_field = _find_field(table, schema_id, claim.time_of)
+        if former_field == _find_field(table, None, claim.time_of):
+            claims[name] = claim
+        else:
+            why = f"its column {claim.time_of!r} was renamed or dropped"
+            claims[name] = replace(claim, ended=why)
     return replace(commit, claims=claims)
 
 

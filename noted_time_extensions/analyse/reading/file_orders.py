@@ -57,32 +57,38 @@ def sort_files(files: Sequence[Path], order: FileOrder | None) -> list[Path]:
 
 def find_order_doubt(files: Sequence[Path], order: FileOrder) -> OrderDoubt | None:
     """Return the doubt about files that are sorted by an order, `None` if it can be told."""
-    have_times = len({_read_modification(file) for file in files}) == len(files)
-    by_name = sort_files(files, "name")
-    have_numbers = all(_differ_in_number(*pair) for pair in pairwise(map(str, by_name)))
+    times = {_read_modification(file) for file in files}
+    have_times = len(times) == len(files)
+    names = [str(file) for file in sort_files(files, "name")]
+    have_numbers = all(_differ_in_number(*pair) for pair in pairwise(names))
+    other_order: FileOrder | None = None
     if order == "name":
         if have_numbers:
             return None
         reason = "their names differ in more than numbers"
-        other: FileOrder | None = "modified" if have_times else None
+        if have_times:
+            other_order = "modified"
     else:
         if have_times:
             return None
         reason = "some were modified at the same time"
-        other = "name" if have_numbers else None
-    if other is None:
+        if have_numbers:
+            other_order = "name"
+    if other_order is None:
         return OrderDoubt(reason, order, "in the order of their earliest times", None)
-    places = {file: place for place, file in enumerate(sort_files(files, other))}
-    return OrderDoubt(reason, order, ORDER_WORDS[other], np.array([places[file] for file in files]))
+    place_of_file = {file: place for place, file in enumerate(sort_files(files, other_order))}
+    places = np.array([place_of_file[file] for file in files])
+    return OrderDoubt(reason, order, ORDER_WORDS[other_order], places)
 
 
 def _read_modification(file: Path) -> int:
     return file.stat().st_mtime_ns
 
 
-def _differ_in_number(name: str, other: str) -> bool:
+def _differ_in_number(name: str, other_name: str) -> bool:
     """Return whether the first difference of two names is a number, other than in a UUID."""
-    parts, other_parts = (split_numbers(RANDOM_PATTERN.sub("", each)) for each in (name, other))
+    parts = split_numbers(RANDOM_PATTERN.sub("", name))
+    other_parts = split_numbers(RANDOM_PATTERN.sub("", other_name))
     for part, other_part in zip(parts, other_parts, strict=False):
         if part != other_part:
             return isinstance(part, int)

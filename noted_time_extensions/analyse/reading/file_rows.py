@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,15 +57,16 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
     columns: FileColumns,
     form: TimeForm,
     partition: str | None,
-    most: int,
+    max_rows: int,
     order: FileOrder | None,
 ) -> Rows:
     if "://" in pattern:
         remedy = "copy them, or use `analyse log` for a file log"
         raise Unreadable(f"{pattern!r} is a URL, but the files are read here: {remedy}")
-    named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
-    files = sort_files([Path(each) for each in named if Path(each).is_file()], order)
-    if not files and named:
+    matches = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
+    paths = [Path(match) for match in matches]
+    files = sort_files([path for path in paths if path.is_file()], order)
+    if not files and paths:
         inside = Path(pattern, "*.parquet").as_posix()
         raise Rejected(f"{pattern!r} is a directory: name its files, for example {inside!r}")
     if not files:
@@ -77,7 +78,7 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
             "with the arrival time (--arrival COLUMN) or the partition (--partition COLUMN), or "
             "give --order name or --order modified"
         )
-    rows = _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
+    rows = _read_rows([(0, 0, file) for file in files], columns, form, partition, max_rows)
     if order is None:
         return rows
     return replace(rows, order_doubt=find_order_doubt(files, order))
@@ -87,15 +88,15 @@ def open_log(root: str, stream: str, ignore: Sequence[str]) -> LogDirectories:
     return LogDirectories(parse_root(root), stream, time.monotonic, ignore)
 
 
-def read_log(log: LogDirectories, columns: FileColumns, form: TimeForm, most: int) -> Rows:
+def read_log(log: LogDirectories, columns: FileColumns, form: TimeForm, max_rows: int) -> Rows:
     files = log.list_all()
     log.check_names()
     if not files:
         raise Rejected(f"the file log {log.root} has no rows of {log.stream!r}: check both names")
-    return _read_rows(files, columns, form, None, most)
+    return _read_rows(files, columns, form, None, max_rows)
 
 
-def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Table, int]:
+def _read_last_rows(file: LogPath, columns: list[str], max_rows: int) -> tuple[pa.Table, int]:
     """Return the last rows of a file, and how many are before them.
 
     Few rows are kept at a time, because a small file may have very many.
@@ -105,23 +106,28 @@ def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Ta
         raise Rejected(f"{file} has an unknown format: its name has to end in {NAME_ENDINGS}")
     if isinstance(file, Path) and not file.stat().st_size:
         raise Rejected(f"{file} is empty: leave it out")
-    kept, rows, before = deque[pa.RecordBatch](), 0, 0
+    last_batches: deque[pa.RecordBatch] = deque()
+    row_count = 0
+    dropped_count = 0
     try:
-        schema, read = _open_file(file, kind)
-        for each in columns:
-            if each not in schema.names:
-                there = ", ".join(schema.names)
-                raise Rejected(f"{file} has no column {each!r}; it has {there}")
-        for batch in read(columns=columns):
-            kept.append(batch.select(columns))
-            rows += batch.num_rows
-            while kept and rows - before - kept[0].num_rows >= most:
-                before += kept.popleft().num_rows
+        schema, read_batches = _open_file(file, kind)
+        for column in columns:
+            if column not in schema.names:
+                column_names = ", ".join(schema.names)
+                raise Rejected(f"{file} has no column {column!r}; it has {column_names}")
+        for batch in read_batches(columns=columns):
+            last_batches.append(batch.select(columns))
+            row_count += batch.num_rows
+            while last_batches and row_count - dropped_count - last_batches[0].num_rows >= max_rows:
+                dropped_count += last_batches.popleft().num_rows
     except (pa.ArrowException, OSError, KeyError) as error:
         raise Rejected(f"{file} cannot be read: {error}") from error
-    table = pa.Table.from_batches(kept, pa.schema([schema.field(each) for each in columns]))
-    table = table.slice(max(0, table.num_rows - most))
-    return _keep_as_text(table) if kind == "csv" else table, rows - table.num_rows
+    read_schema = pa.schema([schema.field(column) for column in columns])
+    table = pa.Table.from_batches(last_batches, read_schema)
+    table = table.slice(max(0, table.num_rows - max_rows))
+    if kind == "csv":
+        table = _keep_as_text(table)
+    return table, row_count - table.num_rows
 
 
 def _open_file(file: LogPath, kind: str) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
@@ -131,16 +137,16 @@ def _open_file(file: LogPath, kind: str) -> tuple[pa.Schema, Callable[..., Itera
         return parquet.schema_arrow, parquet.iter_batches
     if kind == "json":
         return _open_json_lines(file)
-    found = ds.dataset(file, format=kind)
-    return found.schema, found.to_batches
+    dataset = ds.dataset(file, format=kind)
+    return dataset.schema, dataset.to_batches
 
 
 def _open_json_lines(file: Path) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
     """Keep dates as text, because pyarrow would read dates without a zone as UTC."""
-    found = [_name_dates_text(read_json(lines).schema) for lines in _read_lines(file)]
-    if not found:
+    schemas = [_name_dates_text(read_json(lines).schema) for lines in _read_lines(file)]
+    if not schemas:
         raise Rejected(f"{file} is empty")
-    schema = pa.unify_schemas(found, promote_options="permissive")
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
     options = ParseOptions(explicit_schema=schema)
 
     def read_batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -154,8 +160,8 @@ def _read_lines(file: Path) -> Iterator[io.BytesIO]:
     """Yield whole lines, about `LINES_BYTES` at a time."""
     rest = b""
     with pa.input_stream(file) as stream:
-        while read := stream.read(LINES_BYTES):
-            lines, end, rest = (rest + read).rpartition(b"\n")
+        while block := stream.read(LINES_BYTES):
+            lines, end, rest = (rest + block).rpartition(b"\n")
             if lines.strip():
                 yield io.BytesIO(lines + end)
     if rest.strip():
@@ -163,15 +169,66 @@ def _read_lines(file: Path) -> Iterator[io.BytesIO]:
 
 
 def _name_dates_text(schema: pa.Schema) -> pa.Schema:
-    types = (pa.string() if pa.types.is_temporal(each.type) else each.type for each in schema)
-    return pa.schema([*zip(schema.names, types, strict=True)])
+    fields = []
+    for column in schema:
+        is_date = pa.types.is_temporal(column.type)
+        fields.append((column.name, pa.string() if is_date else column.type))
+    return pa.schema(fields)
 
 
 def _keep_as_text(table: pa.Table) -> pa.Table:
-    for n, each in enumerate(table.schema):
-        if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
-            table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
+    for number, field in enumerate(table.schema):
+        if pa.types.is_temporal(field.type) and getattr(field.type, "tz", None) is None:
+            texts = pc.cast(table.column(number), pa.string())
+            table = table.set_column(number, field.name, texts)
     return table
+
+
+class LastRows(NamedTuple):
+    """The last rows of several files, in their order.
+
+    `places` has the place of each row's file. `earlier_count` counts the rows before them.
+    """
+
+    table: pa.Table
+    segments: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    places: NDArray[np.int64]
+    earlier_count: int
+
+
+def _read_last_rows_of_files(
+    files: Sequence[tuple[int, int, LogPath]], columns: list[str], max_rows: int
+) -> LastRows:
+    """Read files backwards, until there are `max_rows`."""
+    tables: list[pa.Table] = []
+    segments: list[NDArray[np.int64]] = []
+    offsets: list[NDArray[np.int64]] = []
+    places: list[NDArray[np.int64]] = []
+    rows_left = max_rows
+    earlier_count = 0
+    for place, (segment, start, file) in reversed([*enumerate(files)]):
+        table, rows_before = _read_last_rows(file, columns, rows_left)
+        tables.insert(0, table)
+        segments.insert(0, np.full(len(table), segment))
+        offsets.insert(0, start + rows_before + np.arange(len(table)))
+        places.insert(0, np.full(len(table), place))
+        rows_left -= len(table)
+        earlier_count += rows_before
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise Rejected(f"these files write a column in different forms: {error}") from error
+    if not len(table):
+        subject = f"{files[0][2]} has" if len(files) == 1 else f"these {len(files)} files have"
+        raise Rejected(f"{subject} no rows: name files with rows")
+    return LastRows(
+        table,
+        np.concatenate(segments),
+        np.concatenate(offsets),
+        np.concatenate(places),
+        earlier_count,
+    )
 
 
 def _read_rows(
@@ -179,67 +236,63 @@ def _read_rows(
     columns: FileColumns,
     form: TimeForm,
     partition: str | None,
-    most: int,
+    max_rows: int,
 ) -> Rows:
     """Read files, each given by its partition, start offset and path."""
-    given = (columns.time, columns.arrival, partition, columns.who)
-    wanted = [*dict.fromkeys(each for each in given if each is not None)]
-    tables = list[pa.Table]()
-    segments, offsets, places = (list["NDArray[np.int64]"]() for _ in range(3))
-    left, before = most, 0
-    for place, (segment, start, file) in reversed([*enumerate(files)]):
-        table, more = _read_last_rows(file, wanted, left)
-        tables.append(table)
-        segments.append(np.full(len(table), segment))
-        offsets.append(start + more + np.arange(len(table)))
-        places.append(np.full(len(table), place))
-        left, before = left - len(table), before + more
-    for column in (tables, segments, offsets, places):
-        column.reverse()
-    try:
-        table = pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise Rejected(f"these files write a column in different forms: {error}") from error
-    if not len(table):
-        where = f"{files[0][2]} has" if len(files) == 1 else f"these {len(files)} files have"
-        raise Rejected(f"{where} no rows: name files with rows")
-    arrivals, arrival = None, _find_modification(files)
+    column_options = (columns.time, columns.arrival, partition, columns.who)
+    column_names = list(dict.fromkeys(name for name in column_options if name is not None))
+    table, segments, offsets, places, earlier_count = _read_last_rows_of_files(
+        files, column_names, max_rows
+    )
+    arrivals = None
+    arrival = _find_modification(files)
     if columns.arrival is not None:
         arrivals, *_ = _convert_times(table, columns.arrival, form, arrival)
         arrival = find_arrival(pc.drop_null(arrivals)[:FIRST_TIMES].to_pylist(), arrival)
-    times, second, left_out = _convert_times(table, columns.time, form, arrival)
-    kept = np.flatnonzero(pc.is_valid(times).to_numpy())
-    without = len(table) - len(kept) - left_out.total()
-    if not len(kept):
+    times, second_times, left_out = _convert_times(table, columns.time, form, arrival)
+    row_numbers = np.flatnonzero(pc.is_valid(times).to_numpy())
+    if not len(row_numbers):
         raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
-    notices = [f"{pluralize(n, 'row')} left out, with {kind}." for kind, n in left_out.items()]
+    notices = []
+    for kind, number in left_out.items():
+        notices.append(f"{pluralize(number, 'row')} left out, with {kind}.")
     if arrivals is not None:
         if arrivals.null_count:
             missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
             raise Rejected(f"{missing}: leave --arrival out, or remove these rows")
         notices.append(f"Rows came in as {columns.arrival} says.")
-    if before:
-        total = pluralize(before + len(table), "row")
-        notices.append(f"The last {most:,} of {total} are judged; --records takes more.")
-    return Rows(
+    if earlier_count:
+        total = pluralize(earlier_count + len(table), "row")
+        notices.append(f"The last {max_rows:,} of {total} are judged; --records takes more.")
+    partitions = segments
+    if partition is not None:
+        partitions = _read_names(table, partition)
+    rows = Rows(
         columns.time,
-        _convert_values(times)[kept],
-        (np.concatenate(segments) if partition is None else _read_names(table, partition))[kept],
-        np.concatenate(offsets)[kept],
-        None if arrivals is None else _convert_values(arrivals)[kept],
-        columns.who,
-        None if columns.who is None else _read_names(table, columns.who)[kept],
-        without,
-        notices,
-        second=None if second is times else _convert_values(second)[kept],
-        files=np.concatenate(places)[kept],
+        _convert_values(times)[row_numbers],
+        partitions[row_numbers],
+        offsets[row_numbers],
+        who=columns.who,
+        without_time=len(table) - len(row_numbers) - left_out.total(),
+        said=notices,
+        files=places[row_numbers],
     )
+    if arrivals is not None:
+        rows = replace(rows, arrivals=_convert_values(arrivals)[row_numbers])
+    if columns.who is not None:
+        rows = replace(rows, whose=_read_names(table, columns.who)[row_numbers])
+    if second_times is not times:
+        rows = replace(rows, second=_convert_values(second_times)[row_numbers])
+    return rows
 
 
 def _find_modification(files: Sequence[tuple[int, int, LogPath]]) -> int:
     """Return when the newest local file was modified, in Unix ms, or now without any."""
-    modified = [file.stat().st_mtime_ns // 10**6 for *_, file in files if isinstance(file, Path)]
-    return max(modified, default=int(time.time() * 1000))
+    modification_times = []
+    for _, _, file in files:
+        if isinstance(file, Path):
+            modification_times.append(file.stat().st_mtime_ns // 10**6)
+    return max(modification_times, default=int(time.time() * 1000))
 
 
 def _convert_times(table: pa.Table, column: str, form: TimeForm, arrival: int) -> ArrowTimes:
@@ -253,5 +306,5 @@ def _read_names(table: pa.Table, column: str) -> NDArray[Any]:
 
 
 def _convert_values(times: pa.ChunkedArray) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = times.fill_null(0).to_numpy()
-    return found
+    values: NDArray[np.int64] = times.fill_null(0).to_numpy()
+    return values

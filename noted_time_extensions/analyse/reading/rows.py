@@ -66,60 +66,67 @@ class Rows:
         return self.partitions if self.whose is None else self.whose
 
     def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
-        kept: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name in ("times", "partitions", "arrivals", "whose", "offsets", "second", "files"):
             column = getattr(self, name)
-            kept[name] = None if column is None else np.delete(column, rows)
-        return replace(self, **kept)
+            if column is not None:
+                columns[name] = np.delete(column, rows)
+        return replace(self, **columns)
 
     def remove_impossible(self, form: TimeForm) -> Rows:
         """Remove the rows outside 1971 to 2199 if most first rows are inside, and describe them."""
         outside = np.flatnonzero((self.times < UNIX_MS.start) | (self.times >= UNIX_MS.stop))
         if not len(outside) or find_bounds(self.times[:FIRST_TIMES].tolist()) is not UNIX_MS:
             return self
-        described, kinds = [*self.said], map(form.describe_outside, self.times[outside].tolist())
+        kinds = [form.describe_outside(time) for time in self.times[outside].tolist()]
         names = self.names[outside].tolist()
+        notices = list(self.said)
         for (name, kind), number in Counter(zip(names, kinds, strict=True)).items():
-            whose = f"{self.who} {name}" if self.who else f"partition {name}"
-            what = kind or PLACEHOLDER_WORDS
-            described.append(f"{pluralize(number, 'row')} of {whose} left out, with {what}.")
-        return replace(self.remove_rows(outside), said=described)
+            group = f"{self.who} {name}" if self.who else f"partition {name}"
+            rows = pluralize(number, "row")
+            notices.append(f"{rows} of {group} left out, with {kind or PLACEHOLDER_WORDS}.")
+        return replace(self.remove_rows(outside), said=notices)
 
     def resolve_twice(self, form: TimeForm) -> Rows:
         """Take the second of two hours where that is clear, and describe these rows."""
         if self.second is None or form.zone is None:
             return self
-        times, other, doubted = resolve_twice(
+        times, other_times, doubted_rows = resolve_twice(
             self.times, self.second, self.partitions, self.arrivals
         )
-        changed = np.flatnonzero(times != self.times)
-        hours = describe_hours(self.times[changed], self.second[changed], form.zone)
-        said = [f"{hour}: they are of the second hour, as the times step back." for hour in hours]
-        hours = describe_hours(self.times[doubted], self.second[doubted], form.zone)
-        said += [f"{hour}: they are taken for the first hour." for hour in hours]
-        second = other if len(doubted) else None
-        return replace(self, times=times, second=second, said=[*self.said, *said])
+        changed_rows = np.flatnonzero(times != self.times)
+        notices = list(self.said)
+        for hour in describe_hours(self.times[changed_rows], self.second[changed_rows], form.zone):
+            notices.append(f"{hour}: they are of the second hour, as the times step back.")
+        for hour in describe_hours(self.times[doubted_rows], self.second[doubted_rows], form.zone):
+            notices.append(f"{hour}: they are taken for the first hour.")
+        second = other_times if len(doubted_rows) else None
+        return replace(self, times=times, second=second, said=notices)
 
     def name_silent(self) -> Rows:
         """Name the partitions without a row in the last hour."""
         clock = self.times if self.arrivals is None else self.arrivals
         until = clock.max() - HOUR_MS
-        parts = [rows for rows in group_rows(self.partitions) if clock[rows].max() <= until]
-        if not parts or until not in UNIX_MS:
+        names = []
+        for rows in group_rows(self.partitions):
+            if clock[rows].max() <= until:
+                names.append(str(self.partitions[rows[0]]))
+        if not names or until not in UNIX_MS:
             return self
-        names = [str(self.partitions[rows[0]]) for rows in parts]
-        have = ("Partition", "has") if len(parts) == 1 else ("Partitions", "have")
+        subject = f"Partition {join_names(names)} has"
+        if len(names) > 1:
+            subject = f"Partitions {join_names(names)} have"
         silent = (
-            f"{have[0]} {join_names(names)} {have[1]} no row in the last hour: Flink's "
-            "watermark waits without end, and an observer's for --idle."
+            f"{subject} no row in the last hour: Flink's watermark waits without end, and an "
+            "observer's for --idle."
         )
         return replace(self, said=[*self.said, silent])
 
     def assume_arrivals(self) -> Times:
-        found = np.empty(len(self.times), np.int64)
+        arrivals = np.empty(len(self.times), np.int64)
         for rows in group_rows(self.partitions):
-            found[rows] = np.maximum.accumulate(self.times[rows])
-        return found
+            arrivals[rows] = np.maximum.accumulate(self.times[rows])
+        return arrivals
 
     def order_otherwise(self) -> Rows | None:
         """Return the rows in the other order that their files may have, `None` without a doubt."""
@@ -135,7 +142,7 @@ class Rows:
 
     def order_as_replay(self) -> Times:
         """Return for each row the share of its partition that is read then, in billionths."""
-        found = np.empty(len(self.times), np.int64)
+        arrivals = np.empty(len(self.times), np.int64)
         for rows in group_rows(self.partitions):
-            found[rows] = np.linspace(0, 1e9, len(rows), dtype=np.int64)
-        return found
+            arrivals[rows] = np.linspace(0, 1e9, len(rows), dtype=np.int64)
+        return arrivals

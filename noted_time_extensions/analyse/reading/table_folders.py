@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 from noted_time.extending import Rejected
@@ -19,9 +20,12 @@ WILDCARD_CHARACTERS = frozenset("*?[")
 
 def refuse_tables(pattern: str, files: Iterable[Path]) -> None:
     """Raise `Rejected` if a Parquet file lies in the folder of a table."""
-    folders = {file.absolute().parent for file in files if ".parquet" in file.name}
     base = _find_base(pattern)
-    for folder in sorted({above for each in folders for above in _list_above(each, base)}):
+    folders: set[Path] = set()
+    for file in files:
+        if ".parquet" in file.name:
+            folders.update(_list_above(file.absolute().parent, base))
+    for folder in sorted(folders):
         for name, has_marker, remedy in _TABLE_KINDS:
             if has_marker(folder):
                 raise Rejected(
@@ -37,17 +41,16 @@ def _find_base(pattern: str) -> Path:
     >>> _find_base("/data/*/a.parquet").as_posix(), _find_base("/data/a.parquet").as_posix()
     ('/data', '/data')
     """
-    path = Path(pattern).absolute()
-    parts = path.parent.parts
-    plain = next((n for n, part in enumerate(parts) if WILDCARD_CHARACTERS & set(part)), len(parts))
-    return Path(*parts[:plain])
+    parts = Path(pattern).absolute().parent.parts
+    plain_parts = takewhile(lambda part: not WILDCARD_CHARACTERS & set(part), parts)
+    return Path(*plain_parts)
 
 
 def _list_above(folder: Path, base: Path) -> Iterator[Path]:
     """Yield a folder, those up to the base of the pattern, and three more."""
-    above = [folder, *folder.parents]
-    levels = above.index(base) if base in above else 0
-    yield from above[: levels + LEVELS_ABOVE + 1]
+    folders_above = [folder, *folder.parents]
+    levels = folders_above.index(base) if base in folders_above else 0
+    yield from folders_above[: levels + LEVELS_ABOVE + 1]
 
 
 def _is_delta(folder: Path) -> bool:

@@ -48,10 +48,11 @@ def find_event_timestamps(
     rows = np.bincount(groups)
     equal_rows = np.bincount(groups, _find_equal(times, timestamps, groups))
     is_equal = equal_rows >= EQUAL_SHARE * rows
-    steps, time_steps = (_find_largest_steps(each, groups) for each in (timestamps, times))
+    steps = _find_largest_steps(timestamps, groups)
+    time_steps = _find_largest_steps(times, groups)
     steps_alike = (steps > SECOND_MS) & (steps >= time_steps - SECOND_MS)
-    found: Mask = (is_equal | steps_alike)[groups]
-    return found
+    is_event_time: Mask = (is_equal | steps_alike)[groups]
+    return is_event_time
 
 
 def order_by_offset(timestamps: Times, partitions: NDArray[Any], unknown: Mask) -> Times:
@@ -98,19 +99,22 @@ def _find_equal(times: Times, timestamps: Times, groups: NDArray[np.int64]) -> M
     has_ms = np.zeros(groups.max() + 1, np.bool_)
     has_ms[groups[(times % SECOND_MS != 0) & (timestamps % SECOND_MS != 0)]] = True
     in_seconds = times // SECOND_MS == timestamps // SECOND_MS
-    found: Mask = np.where(has_ms[groups], times == timestamps, in_seconds)
-    return found
+    is_same_time: Mask = np.where(has_ms[groups], times == timestamps, in_seconds)
+    return is_same_time
 
 
 def _find_largest_steps(times: Times, groups: NDArray[np.int64]) -> Times:
     """Return by how much the times of each group step back, at most."""
     order = np.argsort(groups, kind="stable")
-    sorted_times, sorted_groups = times[order], groups[order]
+    sorted_times = times[order]
+    sorted_groups = groups[order]
     distinct, ranks = np.unique(sorted_times, return_inverse=True)
     # the ranks of a group are above all earlier groups, so its maximum begins anew
     begins = sorted_groups * len(distinct)
     largest = distinct[np.maximum.accumulate(begins + ranks) - begins]
     first_rows = np.flatnonzero(np.diff(sorted_groups, prepend=-1))
-    found = np.zeros(groups.max() + 1, np.int64)
-    found[sorted_groups[first_rows]] = np.maximum.reduceat(largest - sorted_times, first_rows)
-    return found
+    largest_steps = np.zeros(groups.max() + 1, np.int64)
+    largest_steps[sorted_groups[first_rows]] = np.maximum.reduceat(
+        largest - sorted_times, first_rows
+    )
+    return largest_steps

@@ -62,67 +62,82 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
     *,
     who: str | None,
     since_ms: int | None,
-    most: int,
+    max_records: int,
     live_ms: int | None,
 ) -> Rows:
     """Read the last records, or the records of the next `live_ms`."""
     topic = Topic(config, name)
     look = topic.look_again(committed=True)
     topic.check_leaders(look.unknown)
-    said: list[str] = []
+    notices: list[str] = []
     with suppress(Rejected):  # the client may not read the settings
         if "compact" in topic.settings().get("cleanup.policy", ""):
-            said.append(f"{name} is compacted: its replaced records are not judged.")
+            notices.append(f"{name} is compacted: its replaced records are not judged.")
     reading = _Reading(field, get_timestamp if time is None else time, form, who)
     with closing(TopicReader(topic)) as reader:
         if live_ms is not None:
             reader.begin(look.ends)
-            said += _follow(topic, reader, reading, live_ms)
+            notices += _follow(topic, reader, reading, live_ms)
         else:
-            begins = _find_begins(topic, look, since_ms, most, said)
+            begins = _find_begins(topic, look, since_ms, max_records, notices)
             reader.begin(begins)
             _read(reader, reading, begins, look.ends)
     topic.look_again()  # raises if the topic was recreated
-    return reading.build_rows(topic, said, is_live=live_ms is not None)
+    return reading.build_rows(topic, notices, is_live=live_ms is not None)
 
 
 def _find_begins(
-    topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
+    topic: Topic, look: TopicLook, since_ms: int | None, max_records: int, notices: list[str]
 ) -> dict[int, int]:
-    found = topic.begins()
-    topic.check_leaders(look.ends.keys() - found.keys())
-    begins = {each: found[each] for each in look.ends}
-    if deleted := sum(map(bool, begins.values())):
-        said.append(
-            f"Records that were deleted from {pluralize(deleted, 'partition')} are not judged."
-        )
+    """Return where to begin in each partition, and add to `notices` what is not read.
+
+    The order matters: the age narrows what was not deleted, and the number narrows what is left.
+    """
+    first_offsets = topic.begins()
+    topic.check_leaders(look.ends.keys() - first_offsets.keys())
+    begins = {partition: first_offsets[partition] for partition in look.ends}
+    deleted_count = sum(begin > 0 for begin in begins.values())
+    if deleted_count:
+        partitions = pluralize(deleted_count, "partition")
+        notices.append(f"Records that were deleted from {partitions} are not judged.")
     if since_ms is not None:
         since = int(clocks.time() * 1000) - since_ms
-        from_then = topic.offsets_at(since)
-        if all(from_then[each] <= begins[each] for each in begins):
-            said.append(f"The log has nothing before {format_time(since)}: all of it is read.")
-        begins = {each: max(begins[each], from_then[each]) for each in begins}
-    if empty := [str(each) for each in begins if look.ends[each] <= begins[each]]:
-        names = join_names(empty)
-        said.append(f"Without a record: partition {names}.")
-    there = sum(look.ends[each] - begins[each] for each in begins)
-    if there > most:
-        begins = {
-            each: look.ends[each] + -(look.ends[each] - begin) * most // there
-            for each, begin in begins.items()
-        }
-        read = sum(look.ends[each] - begins[each] for each in begins)
-        said.append(
-            f"The last {read:,} of {there:,} records are read, an equal share of each partition; "
-            "--records takes more."
-        )
+        offsets_at_since = topic.offsets_at(since)
+        has_all = True
+        for partition, begin in begins.items():
+            if offsets_at_since[partition] > begin:
+                has_all = False
+                begins[partition] = offsets_at_since[partition]
+        if has_all:
+            notices.append(f"The log has nothing before {format_time(since)}: all of it is read.")
+    counts = {partition: look.ends[partition] - begin for partition, begin in begins.items()}
+    empty_partitions = [str(partition) for partition, count in counts.items() if count <= 0]
+    if empty_partitions:
+        notices.append(f"Without a record: partition {join_names(empty_partitions)}.")
+    record_count = sum(counts.values())
+    if record_count <= max_records:
+        return begins
+    read_count = 0
+    for partition, count in counts.items():
+        share = _divide_up(count * max_records, record_count)
+        begins[partition] = look.ends[partition] - share
+        read_count += share
+    notices.append(
+        f"The last {read_count:,} of {record_count:,} records are read, an equal share of each "
+        "partition; --records takes more."
+    )
     return begins
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    """Return the quotient, rounded up."""
+    return -(-number // divisor)
 
 
 def _read(
     reader: TopicReader, reading: _Reading, begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> None:
-    total = sum(ends[each] - begins[each] for each in ends)
+    total = sum(ends[partition] - begins[partition] for partition in ends)
     say(f"Reading {pluralize(total, 'record')} of {pluralize(len(ends), 'partition')}.")
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -131,8 +146,10 @@ def _read(
             for partition, offset, message in reader.read(ends, for_s=READ_S):
                 if offset < ends[partition]:
                     reading.take(partition, message)
-            done = sum(min(reader.position[each], ends[each]) - begins[each] for each in ends)
-            progress.update(bar, completed=done)
+            read_count = 0
+            for partition, end in ends.items():
+                read_count += min(reader.position[partition], end) - begins[partition]
+            progress.update(bar, completed=read_count)
 
 
 def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) -> list[str]:
@@ -140,8 +157,12 @@ def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) 
     say("Reading new records. Ctrl-C stops reading and shows the results.")
     try:
         while clocks.monotonic() < until:
-            found = topic.look(committed=True).ends
-            ends = {each: end for each, end in found.items() if each in reader.position}
+            log_ends = topic.look(committed=True).ends
+            ends = {
+                partition: end
+                for partition, end in log_ends.items()
+                if partition in reader.position
+            }
             for partition, _, message in reader.read(ends, for_s=READ_S):
                 reading.take(partition, message, int(clocks.time() * 1000))
             clocks.sleep(0.1)
@@ -154,59 +175,69 @@ class _Reading:
     """The columns of the rows read so far."""
 
     def __init__(
-        self, field: str | None, time: str | TimeOf, form: TimeForm, who: str | None
+        self, field: str | None, time: str | TimeOf, form: TimeForm, name_option: str | None
     ) -> None:
         self._field = field
-        self._time_of, self._values_of = make_time_getter(time, form), make_values_getter(time)
-        self._form, self._first = form, list[object]()
-        self._named, self._who = who, None if who is None else _make_name_getter(who)
-        self._times, self._came = array("q"), array("q")
-        self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
+        self._form = form
+        self._time_of = make_time_getter(time, form)
+        self._values_of = make_values_getter(time)
+        self._first_values: list[object] = []
+        self._name_option = name_option
+        self._name_of: Who | None = None
+        if name_option is not None:
+            self._name_of = _make_name_getter(name_option)
+        self._times = array("q")
+        self._timestamps = array("q")
+        self._partitions = array("i")
+        self._offsets = array("q")
+        self._producers = array("q")
+        self._appended = array("b")
+        self._name_numbers = array("i")
         self._names: dict[str, int] = {}
-        self._producers, self._appended = array("q"), array("b")
         self._second: dict[int, int] = {}
-        self._without, self._without_value = 0, 0
+        self._without = 0
+        self._without_value = 0
         self._refused: Exception | None = None
 
     def take(self, partition: int, message: Message, now: int | None = None) -> None:
         try:
-            found = self._time_of(message)
-            if len(self._first) < FIRST_TIMES:
-                self._first += self._values_of(message)
+            event_times = self._time_of(message)
+            if len(self._first_values) < FIRST_TIMES:
+                self._first_values += self._values_of(message)
         except (Unreachable, NotObservable):
             raise
         except NullParent:
             self._without_value += 1
             return
-        except Exception as refused:  # noqa: BLE001 - a user's function may raise any error
+        except Exception as error:  # noqa: BLE001 - a user's function may raise any error
             if message.value() is None:
                 self._without_value += 1
                 return
-            self._refused = self._refused or refused
+            self._refused = self._refused or error
             self._without += 1
             return
-        times = [found] if isinstance(found, int) else found or ()
+        times = [event_times] if isinstance(event_times, int) else event_times or ()
         kind, stamp = message.timestamp()
-        who = None if self._who is None else self._who(message)
-        producer = hash(message.key() if who is None else who)
+        group_name = None if self._name_of is None else self._name_of(message)
+        producer = hash(message.key() if group_name is None else group_name)
         for time in times:
             if isinstance(time, FirstPass):
                 self._second[len(self._times)] = time.second
             self._producers.append(producer)
             self._appended.append(kind == TIMESTAMP_LOG_APPEND_TIME)
             self._times.append(time)
-            self._came.append(stamp if now is None else now)
+            self._timestamps.append(stamp if now is None else now)
             self._partitions.append(partition)
             self._offsets.append(message.offset() or 0)
-            if who is not None:
-                self._whose.append(self._names.setdefault(who, len(self._names)))
+            if group_name is not None:
+                self._name_numbers.append(self._names.setdefault(group_name, len(self._names)))
 
-    def build_rows(self, topic: Topic, said: list[str], *, is_live: bool) -> Rows:
+    def build_rows(self, topic: Topic, notices: list[str], *, is_live: bool) -> Rows:
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"
-        arrival = find_arrival(self._came[:FIRST_TIMES], int(clocks.time() * 1000))
-        self._form.judge(event_time, self._first, arrival)
+        arrival = find_arrival(self._timestamps[:FIRST_TIMES], int(clocks.time() * 1000))
+        self._form.judge(event_time, self._first_values, arrival)
         if self._field is None and all(self._appended):
             raise Rejected(
                 f"the timestamps of {topic.name} are its brokers' and rise: name the event time "
@@ -214,36 +245,40 @@ class _Reading:
             )
         arrivals: NDArray[np.int64] | None = None
         if is_live:
-            arrivals = np.asarray(self._came)
+            arrivals = np.asarray(self._timestamps)
         elif self._field is not None:
             arrivals, arrival_notices = self._find_arrivals(event_time.rpartition(".")[2])
-            said = [*arrival_notices, *said]
+            notices = [*arrival_notices, *notices]
         if self._without_value:
-            said.append(f"{pluralize(self._without_value, 'record')} without a value skipped.")
+            notices.append(f"{pluralize(self._without_value, 'record')} without a value skipped.")
         if self._refused is not None:
-            said.append(f"The first record without {event_time}: {self._refused}.")
-        whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
+            notices.append(f"The first record without {event_time}: {self._refused}.")
+        group_names: NDArray[Any] | None = None
+        if self._names:
+            group_names = np.array(list(self._names))[np.asarray(self._name_numbers)]
         times = np.asarray(self._times)
-        second = times.copy() if self._second else None
-        if second is not None:
-            second[[*self._second]] = [*self._second.values()]
+        second_times: NDArray[np.int64] | None = None
+        if self._second:
+            second_times = times.copy()
+            second_times[[*self._second]] = [*self._second.values()]
         return Rows(
             event_time.rpartition(".")[2],
             times,
             np.asarray(self._partitions),
             np.asarray(self._offsets),
             arrivals,
-            self._named,
-            whose,
+            self._name_option,
+            group_names,
             self._without,
-            said,
+            notices,
             topic.id,
-            second,
+            second_times,
         )
 
     def _find_arrivals(self, event_time: str) -> tuple[NDArray[np.int64] | None, list[str]]:
         """Return the arrivals, `None` if no timestamp is one, and what to say about them."""
-        timestamps, partitions = np.asarray(self._came), np.asarray(self._partitions)
+        timestamps = np.asarray(self._timestamps)
+        partitions = np.asarray(self._partitions)
         is_appended = np.asarray(self._appended, dtype=np.bool_)
         if is_appended.all():
             return timestamps, ["Records came in at their timestamps, which are their brokers'."]
@@ -266,27 +301,29 @@ class _Reading:
         return f"none of {pluralize(self._without, 'record')} has a time: {self._refused}"
 
 
-def _make_name_getter(named: str) -> Who:
-    kind, _, name = named.partition(":")
-    if named == "key":
+def _make_name_getter(name_option: str) -> Who:
+    kind, _, name = name_option.partition(":")
+    if name_option == "key":
         return lambda message: _format_text(message.key())
     if kind == "header" and name:
         return lambda message: _format_text(dict(message.headers() or ()).get(name))
     if kind == "field" and name:
         path = name.split(".")
         return lambda message: _get_inside(message.value(), path)
-    raise Rejected(f"--who {named!r} is none of key, header:NAME and field:a.b")
+    raise Rejected(f"--who {name_option!r} is none of key, header:NAME and field:a.b")
 
 
 def _get_inside(value: Any, path: list[str]) -> str:  # noqa: ANN401 - as Kafka's
     try:
-        found = msgspec.json.decode(value or b"")
+        inner_value = msgspec.json.decode(value or b"")
         for name in path:
-            found = found[name]
+            inner_value = inner_value[name]
     except (msgspec.DecodeError, LookupError, TypeError):
         return "-"
-    return str(found)
+    return str(inner_value)
 
 
 def _format_text(value: Any) -> str:  # noqa: ANN401 - as Kafka's
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "-")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value or "-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,60 +23,80 @@ CLEAR_STEP = 10
 HOURS_BEFORE_MS = 6 * HOUR_MS
 
 
+class ResolvedTimes(NamedTuple):
+    """The times of rows, their times in another reading, and the rows that it doubts."""
+
+    times: Times
+    other_times: Times
+    doubted_rows: NDArray[np.int64]
+
+
 def resolve_twice(
     first: Times, second: Times, partitions: NDArray[Any], arrivals: Times | None
-) -> tuple[Times, Times, NDArray[np.int64]]:
-    """Return the times of the rows, another reading of them, and the rows that it doubts.
+) -> ResolvedTimes:
+    """Return the times of rows with two possible times, `first` and `second`.
 
     In the other reading, a row that steps back is in the hour that is nearer to the rows before it.
     That is clear for a partition if no row steps back then.
     """
-    times, other, doubted = first.copy(), first.copy(), list[Any]()
-    for unordered in group_rows(partitions):
-        part = unordered
+    times = first.copy()
+    other_times = first.copy()
+    doubted_rows = [np.empty(0, np.int64)]
+    for partition_rows in group_rows(partitions):
+        part = partition_rows
         if arrivals is not None:
-            part = unordered[np.argsort(arrivals[unordered], kind="stable")]
-        early, late = first[part], second[part]
+            part = partition_rows[np.argsort(arrivals[partition_rows], kind="stable")]
+        early = first[part]
+        late = second[part]
         largest = np.maximum.accumulate(early)
-        for at in _split_hours(np.flatnonzero(early != late), early):
-            near = early[: at[0]] > early[at[0]] - HOURS_BEFORE_MS
-            clear = CLEAR_STEP * (largest - early)[: at[0]][near].max(initial=0)
-            nearer = _read_nearer(early[at], late[at], largest[at[0]], clear)
-            other[part[at]] = nearer
-            if _find_disorder(early[at]) > clear >= _find_disorder(nearer):
-                times[part[at]] = nearer
+        for hour_rows in _split_hours(np.flatnonzero(early != late), early):
+            begin = hour_rows[0]
+            is_near = early[:begin] > early[begin] - HOURS_BEFORE_MS
+            clear_step = CLEAR_STEP * (largest - early)[:begin][is_near].max(initial=0)
+            nearer = _read_nearer(early[hour_rows], late[hour_rows], largest[begin], clear_step)
+            rows = part[hour_rows]
+            other_times[rows] = nearer
+            if _find_disorder(early[hour_rows]) > clear_step >= _find_disorder(nearer):
+                times[rows] = nearer
             else:
-                doubted.append(part[at])
-    return times, other, np.concatenate([np.empty(0, np.int64), *doubted])
+                doubted_rows.append(rows)
+    return ResolvedTimes(times, other_times, np.concatenate(doubted_rows))
 
 
 def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
     """Name the hours with rows, of each autumn."""
-    for at in _split_hours(np.arange(len(times)), times):
-        length = int(second[at[0]] - times[at[0]])
-        floor = floor_time(int(times[at[0]]), length, zone)
+    for hour_rows in _split_hours(np.arange(len(times)), times):
+        length = int(second[hour_rows[0]] - times[hour_rows[0]])
+        floor = floor_time(int(times[hour_rows[0]]), length, zone)
         start = (EPOCH + timedelta(milliseconds=floor)).astimezone(zone)
         end = start + timedelta(milliseconds=length)
-        lie = "lies" if len(at) == 1 else "lie"
+        lie = "lies" if len(hour_rows) == 1 else "lie"
         yield (
-            f"{pluralize(len(at), 'row')} {lie} between {start:%H:%M} and {end:%H:%M} of "
+            f"{pluralize(len(hour_rows), 'row')} {lie} between {start:%H:%M} and {end:%H:%M} of "
             f"{start:%Y-%m-%d}, which {zone} had twice"
         )
 
 
-def _split_hours(at: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
+def _split_hours(rows: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
     """Split rows by the hour that they are in: there is at most one in half a year."""
-    for group in group_rows(times[at] // (YEAR_MS // 2)) if len(at) else ():
-        yield at[group]
+    if not len(rows):
+        return
+    for group in group_rows(times[rows] // (YEAR_MS // 2)):
+        yield rows[group]
 
 
 def _find_disorder(times: Times) -> int:
     return int((np.maximum.accumulate(times) - times).max())
 
 
-def _read_nearer(first: Times, second: Times, reached: int, clear: int) -> Times:
-    found = np.empty(len(first), np.int64)
-    for n, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        found[n] = other if clear < reached - one >= other - reached else one
-        reached = max(reached, int(found[n]))
-    return found
+def _read_nearer(first: Times, second: Times, largest: int, clear_step: int) -> Times:
+    """Return the second time of each row whose first one steps back clearly, else the first."""
+    times = np.empty(len(first), np.int64)
+    for place, (first_time, second_time) in enumerate(
+        zip(first.tolist(), second.tolist(), strict=True)
+    ):
+        step_back = largest - first_time
+        is_nearer_second = step_back >= second_time - largest
+        times[place] = second_time if clear_step < step_back and is_nearer_second else first_time
+        largest = max(largest, int(times[place]))
+    return times

@@ -34,6 +34,8 @@ from noted_time_extensions.tables.claim import (
     RESERVED_NAMES,
     Claim,
     ClaimSource,
+    find_greatest,
+    find_least,
     join_sources,
     read_retention_days,
     shift_bound,
@@ -130,44 +132,51 @@ class TableClaims:
 
         Raises `Rejected` if the query has sources without marks, or does not use the checkpoint.
         """
-        planned = self._progress.read_batch(batch_id)
-        running = find_running_query()
-        if running.id not in {"", planned.query_id}:
+        planned_batch = self._progress.read_batch(batch_id)
+        running_query = find_running_query()
+        if running_query.id not in {"", planned_batch.query_id}:
             raise Rejected(
                 f"checkpoint_location={self.checkpoint_location!r} belongs to query "
-                f"{planned.query_id}, but this is query {running.id}: give TableClaims the "
-                "checkpointLocation of this query"
+                f"{planned_batch.query_id}, but this is query {running_query.id}: give TableClaims "
+                "the checkpointLocation of this query"
             )
-        if planned.watermark_policy != "min":
+        if planned_batch.watermark_policy != "min":
             raise Rejected(
                 "spark.sql.streaming.multipleWatermarkPolicy=max: rows of slower sources may be "
                 "below the watermark, so nothing can be claimed. Set it to min"
             )
-        uncovered = sum(not each for each in check_covered(planned.offsets))
-        if uncovered > self.static_sources:
-            raise Rejected(NOT_COVERED.format(uncovered, uncovered))
-        where = {"query": planned.query_id, "batch": planned.batch_id, **describe_read(planned)}
+        uncovered_count = sum(not is_covered for is_covered in check_covered(planned_batch.offsets))
+        if uncovered_count > self.static_sources:
+            raise Rejected(NOT_COVERED.format(uncovered_count, uncovered_count))
+        batch_fields = {
+            "query": planned_batch.query_id,
+            "batch": planned_batch.batch_id,
+            **describe_read(planned_batch),
+        }
         has_state = self._progress.has_state()
-        complete_to = self._find_complete_to(planned, has_state=has_state)
-        plan = format_plan(planned)
-        whole = find_whole_from(planned.offsets, self._progress.begins_at_zero)
-        complete_to = None if whole.is_pending else complete_to
-        bound = None if whole.time is None else shift_bound(whole.time, self.delay_ms)
-        from_time = self._find_from_time(whole, bound, has_state=has_state)
-        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **from_time, **where)
+        complete_to = self._find_complete_to(planned_batch, has_state=has_state)
+        plan = format_plan(planned_batch)
+        whole_from = find_whole_from(planned_batch.offsets, self._progress.begins_at_zero)
+        if whole_from.is_pending:
+            complete_to = None
+        bound = None
+        if whole_from.time is not None:
+            bound = shift_bound(whole_from.time, self.delay_ms)
+        from_time = self._find_from_time(whole_from, bound, has_state=has_state)
+        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **from_time, **batch_fields)
         keeps_late_rows = self._find_whether_it_keeps_late_rows(batch_id, has_state=has_state)
         claim = replace(claim, keeps_late_rows=keeps_late_rows)
-        return BatchClaim(self, self._add_writers(claim), running.run, bound)
+        return BatchClaim(self, self._add_writers(claim), running_query.run, bound)
 
     def _find_from_time(
-        self, whole: WholeFrom, bound: int | None, *, has_state: bool
+        self, whole_from: WholeFrom, bound: int | None, *, has_state: bool
     ) -> dict[str, Any]:
         """Return from when on the rows are there: a window around `bound` lacks some.
 
         A query with state may have windows of any size. The name of their column does not show it.
         """
         if bound is None:
-            if self.from_time is None or not whole.unknown:
+            if self.from_time is None or not whole_from.unknown:
                 return {}
             return {"from_time": unix_ms_of(self.from_time, up=True), "is_from_time_stated": True}
         if bound == MIN_INT64:
@@ -184,16 +193,19 @@ class TableClaims:
             return True
         if has_state:
             return False
-        return True if batch_id else None
+        if batch_id == 0:
+            return None
+        return True
 
-    def _find_complete_to(self, planned: PlannedBatch, *, has_state: bool) -> int | None:
+    def _find_complete_to(self, planned_batch: PlannedBatch, *, has_state: bool) -> int | None:
         """Return the claimed time of a batch: its watermark, or without state the lower."""
-        watermark = planned.watermark_ms
+        watermark = planned_batch.watermark_ms
         if watermark is None:
             return None
         if not has_state:
-            before = self._progress.read_batch(planned.batch_id - 1)
-            watermark += self.strict or find_lower(before.offsets) == watermark + 1
+            former_batch = self._progress.read_batch(planned_batch.batch_id - 1)
+            if self.strict or find_lower(former_batch.offsets) == watermark + 1:
+                watermark += 1
         return watermark - self.delay_ms
 
     def memory(self, table: str) -> Memory:
@@ -205,8 +217,9 @@ class TableClaims:
         if not batch_id:
             return False
         with suppress(Rejected):
-            before, now = (self._progress.read_batch(each) for each in (batch_id - 1, batch_id))
-            return [*map(_strip_run, before.offsets)] == [*map(_strip_run, now.offsets)]
+            former_batch = self._progress.read_batch(batch_id - 1)
+            planned_batch = self._progress.read_batch(batch_id)
+            return _strip_runs(former_batch.offsets) == _strip_runs(planned_batch.offsets)
         return False
 
     def _add_writers(self, claim: Claim) -> Claim:
@@ -219,8 +232,8 @@ class TableClaims:
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
             domain = run(find_domain(source.stream, source.domain), transport.ask)
-            asked = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)
-            answer = transport.ask(ask_completeness(source.stream, asked))
+            requirement = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)
+            answer = transport.ask(ask_completeness(source.stream, requirement))
             stream = transport.ask(ask_stream(source.stream))
         except NotedTimeError as error:
             log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
@@ -263,25 +276,31 @@ class BatchClaim(Struct, frozen=True):
 
         Delta skips a repeated batch. For Iceberg, call `is_committed` before a write.
         """
-        claim, (kind, _) = self.claim, split_url(table)
+        kind, _ = split_url(table)
         record, history = self._create_record(table, part, last=last)
         records = json.loads(metadata) | format_properties(history, record)
         if kind == "iceberg":
             return {f"{SNAPSHOT_PROPERTY}{key}": str(value) for key, value in records.items()}
         return {
             "userMetadata": json.dumps(records),
-            "txnAppId": f"noted-time:{claim.name}:{claim.query}:{part}",
-            "txnVersion": str(claim.batch),
+            "txnAppId": f"noted-time:{self.claim.name}:{self.claim.query}:{part}",
+            "txnVersion": str(self.claim.batch),
         }
 
     def cover_windows(self, table: str, largest_ms: int | None) -> BatchClaim:
-        """Return the claim of rows with such windows, `None` without rows: as the claim before."""
-        before = self.open(table).history().statuses().get(self.claim.name)
-        known = [before.claim.from_time] if before is not None and before.claim is not None else []
+        """Return the claim with its `from_time` moved by the largest window.
+
+        Without rows, `largest_ms` is `None`, and the previous `from_time` stays.
+        """
+        former_status = self.open(table).history().statuses().get(self.claim.name)
+        from_time = None
+        if former_status is not None and former_status.claim is not None:
+            from_time = former_status.claim.from_time
         if self.bound is not None and largest_ms is not None:
-            known.append(shift_bound(self.bound, largest_ms))
-        since = max((each for each in known if each is not None), default=None)
-        return replace(self, claim=replace(self.claim, from_time=since))
+            time_of_rows = shift_bound(self.bound, largest_ms)
+            if from_time is None or time_of_rows > from_time:
+                from_time = time_of_rows
+        return replace(self, claim=replace(self.claim, from_time=from_time))
 
     def withdraw(self, table: str) -> None:
         """Record that this batch writes nothing, or nothing more, to the table.
@@ -303,29 +322,39 @@ class BatchClaim(Struct, frozen=True):
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
         """Mark the session's writes as this batch's, without a claim, for MERGE."""
-        opened = self.open(table)
+        target_table = self.open(table)
         claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
-        history, memory = opened.history(), self.claims.memory(table)
-        known = memory.batches(self.run)
-        committed = find_committed_part(history, claim, known)
-        record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
+        history = target_table.history()
+        memory = self.claims.memory(table).batches(self.run)
+        committed_record = find_committed_part(history, claim, memory)
+        record = prepare_commit(history, claim, memory, start_over=self.claims.start_over)
         record = replace(record, merges=True)
         self._keep(table, record)
-        delta = USER_METADATA, json.dumps({record.key: record.to_json()})
-        iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
-        before: dict[str, str | None] = {}
-        for key, value in (delta, iceberg):
-            before[key] = spark.conf.get(key, None)
+        settings = {
+            USER_METADATA: json.dumps({record.key: record.to_json()}),
+            f"{SESSION_PROPERTY}{record.key}": record.to_json(),
+        }
+        former_settings = {key: spark.conf.get(key, None) for key in settings}
+        for key, value in settings.items():
             spark.conf.set(key, value)
         try:
             yield
         finally:
-            for key, former in before.items():
-                spark.conf.unset(key) if former is None else spark.conf.set(key, former)
+            for key, former_value in former_settings.items():
+                if former_value is None:
+                    spark.conf.unset(key)
+                else:
+                    spark.conf.set(key, former_value)
         # MERGE does not commit if it changes no row
-        written = {each.id for c in opened.history().commits for each in c.claims.values()}
-        if record.id not in written:
-            self._withdraw(table, part) if committed is None else self._keep(table, committed)
+        written_ids: set[str] = set()
+        for commit in target_table.history().commits:
+            written_ids.update(written_record.id for written_record in commit.claims.values())
+        if record.id in written_ids:
+            return
+        if committed_record is None:
+            self._withdraw(table, part)
+        else:
+            self._keep(table, committed_record)
 
     def open(self, table: str) -> OpenTable:
         tables = self.claims.tables
@@ -337,11 +366,11 @@ class BatchClaim(Struct, frozen=True):
         return tables[table]
 
     def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
-        known = self.claims.memory(table).batches(self.run)
-        committed = find_committed_part(history, claim, known, run=self.run)
-        if committed is not None:
-            self._keep(table, committed)
-        return committed
+        remembered_batches = self.claims.memory(table).batches(self.run)
+        committed_record = find_committed_part(history, claim, remembered_batches, run=self.run)
+        if committed_record is not None:
+            self._keep(table, committed_record)
+        return committed_record
 
     def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
         claim = replace(self.claim, part=part, id=token_hex(8))
@@ -351,16 +380,23 @@ class BatchClaim(Struct, frozen=True):
         record = self._find_committed(table, history, claim)
         if record is not None:
             return record, history
-        known = self.claims.memory(table).batches(self.run)
-        record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
+        remembered_batches = self.claims.memory(table).batches(self.run)
+        record = prepare_commit(
+            history, claim, remembered_batches, start_over=self.claims.start_over
+        )
         if unkept := self._keep(table, record):
             record = replace(record, complete_to=None, ended=unkept)
         if record.ended:
             log.warning(
                 "%s: the rows of batch %d are written without a claim under %r: %s. Check the "
                 "table after this batch. If its rows are right, run `%s claim accept %s --name %s`",
-                *(table, claim.batch, claim.name, record.ended),
-                *(name_program(), table, claim.name),
+                table,
+                claim.batch,
+                claim.name,
+                record.ended,
+                name_program(),
+                table,
+                claim.name,
             )
         return record, history
 
@@ -388,22 +424,23 @@ class RunningQuery(NamedTuple):
 
 def find_running_query() -> RunningQuery:
     spark = SparkSession.getActiveSession()
-    context = getattr(spark, "sparkContext", None) if spark is not None else None
+    context = getattr(spark, "sparkContext", None)
     if context is None:
         return RunningQuery()
-    names = ("sql.streaming.queryId", "spark.jobGroup.id")
-    return RunningQuery(*(context.getLocalProperty(name) or "" for name in names))
+    query_id = context.getLocalProperty("sql.streaming.queryId") or ""
+    run_id = context.getLocalProperty("spark.jobGroup.id") or ""
+    return RunningQuery(query_id, run_id)
 
 
-def format_plan(planned: PlannedBatch) -> str:
+def format_plan(planned_batch: PlannedBatch) -> str:
     """Return a hash of a batch's ends and watermark, without the numbers of runs.
 
     >>> first = PlannedBatch("q", 7, 50, "min", ({"0": 5},))
     >>> format_plan(first) == format_plan(first), len(format_plan(first))
     (True, 16)
     """
-    offsets = [*map(_strip_run, planned.offsets)]
-    text = json.dumps([offsets, planned.watermark_ms], sort_keys=True)
+    offsets = _strip_runs(planned_batch.offsets)
+    text = json.dumps([offsets, planned_batch.watermark_ms], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
@@ -413,10 +450,15 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     >>> find_lower([{"noted_streams": {"a": {"mark": {"lower": 50}}}}, {"a": {"0": 5}}])
     50
     """
-    streams = [read for o in offsets if is_noted(o) for read in o["noted_streams"].values()]
-    lowers = [read.get("mark", {}).get("lower") for read in streams]
-    has_marks = all(marks or each is None for each, marks in pair_with_marks(offsets))
-    return min(lowers, default=None) if has_marks and None not in lowers else None
+    for offset, marks in pair_with_marks(offsets):
+        if offset is not None and not marks:
+            return None
+    lowers: list[int | None] = []
+    for offset in offsets:
+        if is_noted(offset):
+            for stream in offset["noted_streams"].values():
+                lowers.append(stream.get("mark", {}).get("lower"))
+    return find_least(lowers)
 
 
 def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, StreamFacts]]]:
@@ -428,12 +470,12 @@ def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, 
     [(True, ['b']), (True, []), (False, ['c'])]
     """
     marks: Mapping[str, StreamFacts] = {}
-    for each in offsets:
-        streams = list_facts(each) if is_noted(each) else {}
-        if is_of_marks(each):
+    for offset in offsets:
+        streams = list_facts(offset) if is_noted(offset) else {}
+        if is_of_marks(offset):
             marks = streams
         else:
-            yield each, streams or marks
+            yield offset, streams or marks
             marks = {}
 
 
@@ -450,17 +492,26 @@ def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) 
 
 def _list_whole(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> Iterator[WholeFrom]:
     pairs = zip(pair_with_marks(offsets), check_covered(offsets), strict=True)
-    for (each, streams), is_covered in pairs:
-        if is_covered:
-            topics = [*each] if isinstance(each, dict) and each else [""]
-            known = [begins_at_zero.get(t) for t in topics if not t.endswith(name_noted_topic(""))]
-            by_start = WHOLE_LOG if all(known) else NOT_STATED
-            stated = [facts.whole for facts in streams.values()]
-            yield from (whole or by_start for whole in stated or [None])
+    for (offset, streams), is_covered in pairs:
+        if not is_covered:
+            continue
+        topics = [""]
+        if isinstance(offset, dict) and offset:
+            topics = [topic for topic in offset if not _is_of_notes(topic)]
+        starts_at_zero = all(begins_at_zero.get(topic) for topic in topics)
+        whole_by_start = WHOLE_LOG if starts_at_zero else NOT_STATED
+        if not streams:
+            yield whole_by_start
+        for facts in streams.values():
+            yield facts.whole or whole_by_start
 
 
 def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {**offset, "run": 0} if is_noted(offset) else offset
+
+
+def _strip_runs(offsets: Sequence[Any]) -> list[Any]:
+    return [_strip_run(offset) for offset in offsets]
 
 
 def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
@@ -470,43 +521,73 @@ def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
     >>> list(check_covered([noted, events])), list(check_covered([events]))
     ([True, True], [False])
     """
-    topics = {name for each in offsets if isinstance(each, dict) for name in each}
-    for each, marks in pair_with_marks(offsets):
-        is_topic_noted = (
-            isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
-        )
-        yield each is None or bool(marks) or is_topic_noted
+    topics: set[str] = set()
+    for offset in offsets:
+        if isinstance(offset, dict):
+            topics.update(offset)
+    for offset, marks in pair_with_marks(offsets):
+        if offset is None or marks:
+            yield True
+        else:
+            is_of_topics = isinstance(offset, dict) and bool(offset)
+            yield is_of_topics and all(_is_noted(topic, topics) for topic in offset)
 
 
 def _is_noted(topic: str, topics: set[str]) -> bool:
-    return name_noted_topic(topic) in topics or any(name_noted_topic(t) == topic for t in topics)
+    """Return whether a topic, or its topic of notes, is among those of its pair."""
+    noted_topics = {name_noted_topic(other_topic) for other_topic in topics}
+    return topic in noted_topics or name_noted_topic(topic) in topics
 
 
-def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
+def _is_of_notes(topic: str) -> bool:
+    return topic.endswith(name_noted_topic(""))
+
+
+class SourceRead(NamedTuple):
+    """What a batch reads of a stream: its ends by segment, `{}` if they are not known."""
+
+    source: ClaimSource
+    cut: Mapping[str, int]
+    first_lower: int | None
+
+
+def describe_read(planned_batch: PlannedBatch) -> Mapping[str, Any]:
     """Return the streams, domains and first marks of a batch; of one source, also the cut."""
-    reads = [*_list_reads(planned.offsets)]
-    cut = reads[0][1] if len(reads) == 1 else {}
-    firsts = [shift_bound(f, -source.lag_ms) for source, _, f in reads if f is not None]
-    first = max(firsts) if firsts and len(firsts) == len(reads) else None
-    return {**join_sources(source for source, *_ in reads), "cut": cut, "first_lower": first}
+    reads = list(_list_reads(planned_batch.offsets))
+    cut: Mapping[str, int] = {}
+    if len(reads) == 1:
+        cut = reads[0].cut
+    first_lowers: list[int | None] = []
+    for read in reads:
+        first_lower = read.first_lower
+        if first_lower is not None:
+            first_lower = shift_bound(first_lower, -read.source.lag_ms)
+        first_lowers.append(first_lower)
+    sources = join_sources(read.source for read in reads)
+    return {**sources, "cut": cut, "first_lower": find_greatest(first_lowers)}
 
 
-def _list_reads(
-    offsets: Sequence[Any],
-) -> Iterator[tuple[ClaimSource, Mapping[str, int], int | None]]:
-    for each, streams in pair_with_marks(offsets):
-        if is_of_log(each):
-            for name, of in streams.items():
-                segments = each["noted_streams"][name].get("segments", {})
-                yield ClaimSource(name, of.domain, of.lag_ms), segments, of.first_lower
+def _list_reads(offsets: Sequence[Any]) -> Iterator[SourceRead]:
+    for offset, streams in pair_with_marks(offsets):
+        if is_of_log(offset):
+            for name, facts in streams.items():
+                segments = offset["noted_streams"][name].get("segments", {})
+                source = ClaimSource(name, facts.domain, facts.lag_ms)
+                yield SourceRead(source, segments, facts.first_lower)
         elif streams:
-            cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
-            is_cut = isinstance(cut, dict) and len(streams) == 1
-            for name, of in streams.items():
-                source = ClaimSource(name, of.domain, of.lag_ms)
-                yield source, cut if is_cut else {}, of.first_lower
-        elif isinstance(each, dict):
-            topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
-            for topic, at in topics.items():
-                if isinstance(at, dict):
-                    yield ClaimSource(topic, None), at, None
+            cut = _find_cut(offset) if len(streams) == 1 else {}
+            for name, facts in streams.items():
+                source = ClaimSource(name, facts.domain, facts.lag_ms)
+                yield SourceRead(source, cut, facts.first_lower)
+        elif isinstance(offset, dict):
+            for topic, cut in offset.items():
+                if isinstance(cut, dict) and not _is_of_notes(topic):
+                    yield SourceRead(ClaimSource(topic, None), cut, None)
+
+
+def _find_cut(offset: Any) -> Mapping[str, int]:  # noqa: ANN401 - any JSON value
+    """Return the ends of the first topic of an offset, `{}` if it has another form."""
+    if not isinstance(offset, dict):
+        return {}
+    cut: Any = next(iter(offset.values()), {})
+    return cut if isinstance(cut, dict) else {}

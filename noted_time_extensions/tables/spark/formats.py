@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -60,13 +60,21 @@ class OpenTable(ABC):
     def commit(self, options: WriteOptions) -> None: ...
 
 
+class ListedVersion(NamedTuple):
+    """A version of a Delta table, and its row in the table's history."""
+
+    row: Mapping[str, Any]
+    commit: Commit
+
+
 class DeltaTable(OpenTable):
     """A Delta table that the session's connector writes."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        self._spark, self._location = spark, location
+        self._spark = spark
+        self._location = location
         self._log = DeltaLog(location)
-        self._known: dict[int, tuple[Mapping[str, Any], Commit]] = {}
+        self._versions: dict[int, ListedVersion] = {}
 
     @property
     def _name(self) -> str:
@@ -80,25 +88,30 @@ class DeltaTable(OpenTable):
 
     def _list_versions(self) -> TableHistory:
         """List all versions once, then new ones; after a restore, all again."""
-        newest = max(self._known, default=None)
-        rows = self._rows(FIRST_VERSIONS if self._known else None)
-        if newest is not None:
-            is_next = min((row["version"] for row in rows), default=0) <= newest
-            known = {version: row for version, (row, _) in self._known.items()}
-            is_same = all(known.get(row["version"], row) == row for row in rows)
-            if not (is_next and is_same):
-                rows = self._rows(None)
-                self._known.clear()
+        rows = self._rows(FIRST_VERSIONS if self._versions else None)
+        if self._versions and not self._continues(rows):
+            rows = self._rows(None)
+            self._versions.clear()
         for row in rows:
-            if row["version"] not in self._known:
-                self._known[row["version"]] = row, parse_delta_commit(row)
-        for version in sorted(self._known)[:-KEPT_VERSIONS]:
-            del self._known[version]
+            if row["version"] not in self._versions:
+                self._versions[row["version"]] = ListedVersion(row, parse_delta_commit(row))
+        for version in sorted(self._versions)[:-KEPT_VERSIONS]:
+            del self._versions[version]
         if not rows:
             return TableHistory(())
         (detail,) = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
-        commits = [commit for _, (_, commit) in sorted(self._known.items())]
+        commits = [self._versions[version].commit for version in sorted(self._versions)]
         return TableHistory(commits, detail["properties"], detail["id"], is_numbered=True)
+
+    def _continues(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether rows follow the listed versions without a gap, and repeat them alike."""
+        if min((row["version"] for row in rows), default=0) > max(self._versions):
+            return False
+        for row in rows:
+            listed_version = self._versions.get(row["version"])
+            if listed_version is not None and listed_version.row != row:
+                return False
+        return True
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Delta ignores a batch that the table already contains."""
@@ -109,11 +122,13 @@ class DeltaTable(OpenTable):
         self.append(self._spark.read.format("delta").load(self._location).limit(0), options)
 
     def _rows(self, limit: int | None) -> list[Mapping[str, Any]]:
+        statement = f"DESCRIBE HISTORY {self._name}"
+        if limit is not None:
+            statement += f" LIMIT {limit}"
         try:
-            bound = "" if limit is None else f" LIMIT {limit}"
-            rows = self._spark.sql(f"DESCRIBE HISTORY {self._name}{bound}").collect()
+            rows = self._spark.sql(statement).collect()
         except (PySparkException, Py4JError) as error:
-            if any(each in str(error) for each in NO_TABLE):
+            if any(reason in str(error) for reason in NO_TABLE):
                 return []
             raise
         return [row.asDict() for row in rows]
@@ -158,9 +173,11 @@ class IcebergTable(OpenTable):
     """An Iceberg table that the session's connector writes."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        self._spark, self._name = spark, name
+        self._spark = spark
+        self._name = name
         table, _, branch = name.rpartition(".branch_")
-        self._table, self._branch = (table, branch) if table else (name, "")
+        self._table = table or name
+        self._branch = branch if table else ""
 
     def history(self) -> TableHistory:
         try:
@@ -170,19 +187,24 @@ class IcebergTable(OpenTable):
             rows = snapshots.join(refs, "snapshot_id", "left").collect()
             properties = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
         except (PySparkException, Py4JError) as error:
-            if any(each in str(error) for each in NO_TABLE):
+            if any(reason in str(error) for reason in NO_TABLE):
                 return TableHistory(())
             raise
         if self._spark.conf.get("spark.wap.id", None) is not None:
             raise Rejected(STAGED_SNAPSHOTS)
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
         snapshot_rows = [row.asDict() for row in rows]
-        at = branch if any(row["ref"] == branch for row in snapshot_rows) else None
-        return history_of(snapshot_rows, {row["key"]: row["value"] for row in properties}, at=at)
+        present_ref = branch if any(row["ref"] == branch for row in snapshot_rows) else None
+        return history_of(
+            snapshot_rows, {row["key"]: row["value"] for row in properties}, at=present_ref
+        )
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         writer = rows.writeTo(self._name).options(**options)
-        writer.append() if self._spark.catalog.tableExists(self._table) else writer.create()
+        if self._spark.catalog.tableExists(self._table):
+            writer.append()
+        else:
+            writer.create()
 
     def commit(self, options: WriteOptions) -> None:
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()

@@ -28,30 +28,34 @@ class Memory:
         self._files = open_checkpoint(checkpoint)
         self._prefix = f"{sha256(json.dumps([name, table]).encode()).hexdigest()[:16]}."
         self._run: str | None = None
-        self._known: tuple[RememberedBatch, ...] = ()
+        self._batches: tuple[RememberedBatch, ...] = ()
 
     def batches(self, run: str) -> tuple[RememberedBatch, ...]:
         if run != self._run or not run:
-            self._run, self._known = run, tuple(self._read())
-        return self._known
+            self._run = run
+            self._batches = tuple(self._read())
+        return self._batches
 
     def keep(self, record: Claim, run: str) -> None:
         """Save the record of a part of a batch, before the part is written."""
-        self._save(remember_record(self._known, record, run))
+        self._save(remember_record(self._batches, record, run))
 
     def withdraw(self, batch: int, part: str | None = None) -> None:
-        self._save(withdraw_batch(self._known, batch, part))
+        self._save(withdraw_batch(self._batches, batch, part))
 
     def _save(self, batches: tuple[RememberedBatch, ...]) -> None:
-        before, self._known = self._known, batches
-        for each in batches:
-            if each not in before:
-                self._files.write(self._name(each.batch), _format_batch(each))
-        for batch in {each.batch for each in before} - {each.batch for each in batches}:
-            self._files.delete(self._name(batch))
+        former_batches = self._batches
+        self._batches = batches
+        for batch in batches:
+            if batch not in former_batches:
+                self._files.write(self._name(batch.batch), _format_batch(batch))
+        kept_numbers = {batch.batch for batch in batches}
+        dropped_numbers = {batch.batch for batch in former_batches} - kept_numbers
+        for number in dropped_numbers:
+            self._files.delete(self._name(number))
 
-    def _name(self, batch: int) -> str:
-        return f"{MEMORY_DIRECTORY}/{self._prefix}{batch}.json"
+    def _name(self, number: int) -> str:
+        return f"{MEMORY_DIRECTORY}/{self._prefix}{number}.json"
 
     def _read(self) -> Iterator[RememberedBatch]:
         with suppress(OSError, NotedTimeError):
@@ -63,18 +67,23 @@ class Memory:
                         )
 
 
-def _format_batch(remembered: RememberedBatch) -> str:
-    records = {part: [each.name, each.to_json()] for part, each in remembered.records.items()}
-    about = {"batch": remembered.batch, "withdrawn_from": remembered.withdrawn_from}
-    return json.dumps({**about, "runs": remembered.runs, "records": records})
+def _format_batch(batch: RememberedBatch) -> str:
+    records = {part: [record.name, record.to_json()] for part, record in batch.records.items()}
+    fields = {
+        "batch": batch.batch,
+        "withdrawn_from": batch.withdrawn_from,
+        "runs": batch.runs,
+        "records": records,
+    }
+    return json.dumps(fields)
 
 
 def _parse_batch(fields: Mapping[str, Any]) -> RememberedBatch:
-    claims = {part: Claim.from_json(*record) for part, record in fields["records"].items()}
-    first = fields["withdrawn_from"]
-    return RememberedBatch(
-        int(fields["batch"]), claims, dict(fields["runs"]), None if first is None else int(first)
-    )
+    records = {part: Claim.from_json(*record) for part, record in fields["records"].items()}
+    withdrawn_from = fields["withdrawn_from"]
+    if withdrawn_from is not None:
+        withdrawn_from = int(withdrawn_from)
+    return RememberedBatch(int(fields["batch"]), records, dict(fields["runs"]), withdrawn_from)
 
 
 open_memory = cache(Memory)

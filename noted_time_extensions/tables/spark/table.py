@@ -38,7 +38,8 @@ class NotedTable:
     """
 
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
-        self._table, self._claims = table, claims
+        self._table = table
+        self._claims = claims
         self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
         self._complete_to: int | None = None
@@ -62,7 +63,8 @@ class NotedTable:
             return
         else:
             claim.open(self._table).append(rows, claim.options(self._table))
-        self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
+        self._committed_at = clocks.monotonic()
+        self._complete_to = claim.complete_to
 
     def _has_unknown_windows(self, claim: BatchClaim, rows: DataFrame) -> bool:
         """Return whether the rows are of windows whose size only they show."""
@@ -91,8 +93,8 @@ def is_window_end(rows: DataFrame, name: str) -> bool:
     if not window or end != WINDOW_FIELDS[1]:
         return False
     kind: Any = rows.select(window).schema[0].dataType
-    times = all(isinstance(each.dataType, TimestampType | TimestampNTZType) for each in kind)
-    return times and [each.name for each in kind] == [*WINDOW_FIELDS]
+    are_times = all(isinstance(part.dataType, TimestampType | TimestampNTZType) for part in kind)
+    return are_times and [part.name for part in kind] == [*WINDOW_FIELDS]
 
 
 def check_column(rows: DataFrame, name: str) -> None:
@@ -100,6 +102,8 @@ def check_column(rows: DataFrame, name: str) -> None:
     for part in name.split("."):
         names: Sequence[str] = getattr(schema, "names", ())
         if part not in names:
-            known = ", ".join(rows.columns)
-            raise Rejected(f"time_of={name!r} is not a column of the rows: use one of {known}")
+            column_names = ", ".join(rows.columns)
+            raise Rejected(
+                f"time_of={name!r} is not a column of the rows: use one of {column_names}"
+            )
         schema = schema[part].dataType
