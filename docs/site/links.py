@@ -27,6 +27,17 @@ class Page(HTMLParser):
         self.anchors |= {given[each] for each in ("id", "name") if each in given}
         if tag != "meta":
             self.links |= {given[each] for each in ("href", "src") if each in given}
+        if "srcset" in given:
+            self.links |= list_pictures(given["srcset"])
+
+
+def list_pictures(srcset: str) -> set[str]:
+    """Return the addresses of a list of pictures and their widths.
+
+    >>> sorted(list_pictures("a.png, b.png 2x"))
+    ['a.png', 'b.png']
+    """
+    return {candidate.split()[0] for candidate in srcset.split(",")}
 
 
 def faults(site: Path) -> list[str]:
