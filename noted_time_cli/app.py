@@ -41,12 +41,19 @@ observe = typer.Typer(
 observe.add_typer(kafka.app, cls=CommandGroup)
 RUN_PANEL, CALL_PANEL, EXAMPLES_PANEL = "Run a controller", "Call a controller", "Look at examples"
 WRITE_PANEL, READ_PANEL = "Write to a stream", "Read a stream"
+COMPLETE_PANEL = "Is it complete?"
 for panel, commands in {
     RUN_PANEL: (serving.serve, serving.migrate),
-    CALL_PANEL: (
-        doctor,
+    COMPLETE_PANEL: (
+        waiting.wait,
+        completing.complete_to,
+        completing.windows,
+        completing.changed_since,
         explaining.explain,
         why.why,
+    ),
+    CALL_PANEL: (
+        doctor,
         status.status,
         writers.writers,
         writers.remove,
@@ -54,10 +61,6 @@ for panel, commands in {
         writers.ledger,
         writers.changes,
         streams.seal,
-        waiting.wait,
-        completing.complete_to,
-        completing.windows,
-        completing.changed_since,
     ),
     WRITE_PANEL: (note.note,),
     EXAMPLES_PANEL: (demos.demo_stream,),
