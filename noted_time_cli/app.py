@@ -44,12 +44,19 @@ CALL_PANEL = "Call a controller"
 EXAMPLES_PANEL = "Look at examples"
 WRITE_PANEL = "Write to a stream"
 READ_PANEL = "Read a stream"
+COMPLETE_PANEL = "Is it complete?"
 for panel, commands in {
     RUN_PANEL: (serving.serve, serving.migrate),
-    CALL_PANEL: (
-        doctor,
+    COMPLETE_PANEL: (
+        waiting.wait,
+        completing.complete_to,
+        completing.windows,
+        completing.changed_since,
         explaining.explain,
         why.why,
+    ),
+    CALL_PANEL: (
+        doctor,
         status.status,
         writers.writers,
         writers.remove,
@@ -57,10 +64,6 @@ for panel, commands in {
         writers.ledger,
         writers.changes,
         streams.seal,
-        waiting.wait,
-        completing.complete_to,
-        completing.windows,
-        completing.changed_since,
     ),
     WRITE_PANEL: (note.note,),
     EXAMPLES_PANEL: (demos.demo_stream,),

@@ -28,6 +28,13 @@ TARGET = ROOT / "build" / "docs"
 CONFIG = ROOT / "docs" / "site" / "zensical.toml"
 RUNBOOK = re.compile(r"runbook: (docs/\S+)\.md(#\S+)")
 LINKED = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
+PICTURE = re.compile(r"^!\[([^\]]*)\]\((\S+)\)$", re.MULTILINE)
+TWO_PICTURES = re.compile(
+    r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)" alt="([^"]*)">\s*</picture>'
+)
+SCREENSHOT = re.compile("dashboard-")
+"""Pictures that keep their colours on a dark page."""
+
 PYTHON = """# Python
 
 What the packages offer; each name leads to its reference.
@@ -44,13 +51,38 @@ def gather(root: Path, pages: Path) -> None:
         ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"),
     )
     for page in list(pages.rglob("*.md")):
+        text = page.read_text("utf-8")
+        page.write_text(link_pictures(text), "utf-8")
         beside = (root / page.relative_to(pages)).parent
-        for link in LINKED.findall(page.read_text("utf-8")):
+        for link in LINKED.findall(text):
             linked_file = (beside / unquote(link)).resolve()
             copied_file = pages / linked_file.relative_to(root)
             if linked_file.is_file() and not copied_file.exists():
                 copied_file.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(linked_file, copied_file)
+
+
+def link_pictures(text: str) -> str:
+    """Make each picture of a page a link to itself, and choose between two by the site's scheme.
+
+    >>> print(link_pictures("![A plot](loss.png)"))
+    <a class="drawing" href="loss.png"><img src="loss.png" alt="A plot"></a>
+    """
+    text = PICTURE.sub(lambda found: show_picture(found[2], found[1]), text)
+    return TWO_PICTURES.sub(
+        lambda found: (
+            show_picture(found[2], found[3], "only-light")
+            + show_picture(found[1], found[3], "only-dark")
+        ),
+        text,
+    )
+
+
+def show_picture(file: str, alternative: str, kind: str = "") -> str:
+    """Return a picture as a link to its file."""
+    if not kind:
+        kind = "screenshot" if SCREENSHOT.search(file) else "drawing"
+    return f'<a class="{kind}" href="{file}"><img src="{file}" alt="{alternative}"></a>'
 
 
 def add_python(pages: Path) -> None:

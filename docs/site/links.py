@@ -31,6 +31,17 @@ class Page(HTMLParser):
             self.links |= {
                 attributes[attribute] for attribute in ("href", "src") if attribute in attributes
             }
+        if "srcset" in attributes:
+            self.links |= list_pictures(attributes["srcset"])
+
+
+def list_pictures(srcset: str) -> set[str]:
+    """Return the addresses of a list of pictures and their widths.
+
+    >>> sorted(list_pictures("a.png, b.png 2x"))
+    ['a.png', 'b.png']
+    """
+    return {candidate.split()[0] for candidate in srcset.split(",")}
 
 
 def faults(site: Path) -> list[str]:

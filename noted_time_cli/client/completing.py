@@ -87,7 +87,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         ),
     ] = UTC,
 ) -> None:
-    """Print how far a dataset is complete: all events before this time are there.
+    """Print how far a dataset is complete, at once: all events before this time are there.
 
     The time is the only line on standard output. A sentence on standard error names the writers
     that vouch and the writers that are missing.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from noted_time.answers import Explanation
+from noted_time.answers import Explanation, WritersPage
 from noted_time.client import Json, Question, stream_path
+from noted_time.installation import name_program
 from noted_time.values import format_seconds, format_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.terminal.options import (
@@ -54,7 +55,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         option("SEGMENT:OFFSET", "Explain for a reader that has read to here. Repeatable."),
     ] = NO_VALUES,
 ) -> None:
-    """Explain whether the watermark advances, and why not.
+    """Explain why the watermark of one stream does not advance.
 
     The sentences name the writers that hold it back and the excluded writers, when it advances
     without an action, and where it would be without them.
@@ -71,8 +72,11 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     query["position"] = position_text
     path = stream_path(stream, "explain")
     explanation = call.ask_json(Question("GET", path, query, answer=Explanation))
-    if not call.print_json(explanation):
-        _print(explanation)
+    if call.print_json(explanation):
+        return
+    _print(explanation)
+    if explanation["condition"] == "quiet" and explanation["lower"] is not None:
+        _suggest_seal(call, stream)
 
 
 def _list_waiting(explanation: Json) -> list[Json]:
@@ -92,3 +96,15 @@ def _print(explanation: Json) -> None:
         print_table(SEGMENT_COLUMNS, reader["waiting_for"])
     if waiting := _list_waiting(explanation):
         print_table(WAITING_COLUMNS, waiting)
+
+
+def _suggest_seal(call: Caller, stream: str) -> None:
+    """Name the command that completes the last window, if all writers have finished."""
+    question = Question("GET", stream_path(stream, "writers"), {"limit": 1}, answer=WritersPage)
+    states = call.ask(question).states
+    member_count = sum(states.values())
+    if member_count and states.get("finished") == member_count:
+        echo(
+            f"All writers have finished. If none follows, `{name_program()} seal {stream}` "
+            "completes the last window."
+        )

@@ -380,6 +380,9 @@ def seal(call: Caller, stream: Stream, *, comment: CommentOption = None, yes: Ye
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
+    if not yes:
+        # an unknown stream is reported, not asked about
+        call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path = stream_path(stream, "seal")
     question = Question("POST", path, {"comment": comment}, {}, answer=SealedAnswer)

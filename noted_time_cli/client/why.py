@@ -30,9 +30,10 @@ def why(  # noqa: PLR0913 - one parameter for each flag
         bool, typer.Option("--dot", help="Print the hops as a graph for Graphviz.")
     ] = False,
 ) -> None:
-    """Explain why a dataset is not complete to TIME, or without TIME to a later time.
+    """Name the hop, from a table or reader back to the writers, that is not complete.
 
-    The command follows a table to the sources of its job or the stream of its query. It follows a
+    The question is whether the dataset is complete to TIME, or without TIME to a later time. The
+    command follows a table to the sources of its job or the stream of its query. It follows a
     stream to the writers that it waits for. The first line names the first hop that does not have
     what its sources have. Then follow a line for each hop, and what to do.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from msgspec import convert
 
 from noted_time.answers import (
+    ChangeAnswer,
     ChangesPage,
     Explanation,
     LedgerPage,
@@ -27,7 +29,7 @@ from noted_time.values import (
     format_time,
     join_names,
 )
-from noted_time_cli.client.caller import Caller, client_command, writer_path
+from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command, writer_path
 from noted_time_cli.client.settings import format_setting
 from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import (
@@ -118,6 +120,7 @@ LEDGER_COLUMNS: Columns = {
     "its time": make_column("last_time", format_time),
     "its position": make_column("position", format_position),
     "by": "by",
+    "comment": "comment",
 }
 LATE_COLUMNS: Columns = {
     "writer": "writer",
@@ -357,22 +360,45 @@ def ledger(
 
     Try it:  noted-time ledger flights
     """
+    removals: Sequence[ChangeAnswer] = ()
+    if not call.as_json:
+        removals = _list_removals(call, stream)
     call.print_list(
         Question("GET", stream_path(stream, "ledger"), {"domain": domain}, answer=LedgerPage),
         "entries",
         LEDGER_COLUMNS,
-        list_rows=_list_absences,
+        list_rows=partial(_list_absences, removals),
         cursor="after",
         limit=limit,
         also=("late_reports", LATE_COLUMNS),
     )
 
 
-def _list_absences(ledger_entry: Json) -> list[Json]:
-    returned_rows = [
-        {"writer": writer, "reason": "returned"} for writer in ledger_entry["returned_writers"]
-    ]
-    return [ledger_entry | row for row in (*ledger_entry["writers"], *returned_rows)]
+def _list_removals(call: Caller, stream: str) -> Sequence[ChangeAnswer]:
+    """Return the latest removals of writers by operators, newest first."""
+    path = stream_path(stream, "changes")
+    page = call.ask(Question("GET", path, {"limit": MOST_ROWS}, answer=ChangesPage))
+    return [change for change in page.changes if change.action == "removed"]
+
+
+def _list_absences(removals: Sequence[ChangeAnswer], entry: Json) -> list[Json]:
+    """Return a row for each writer, with the comment of the operator who removed it."""
+    rows = []
+    for absence in entry["writers"]:
+        comment = None
+        if absence["reason"] == "removed":
+            comment = _find_comment(removals, absence["writer"], entry["at"])
+        rows.append(entry | absence | {"comment": comment})
+    for writer in entry["returned_writers"]:
+        rows.append(entry | {"writer": writer, "reason": "returned", "comment": None})
+    return rows
+
+
+def _find_comment(removals: Sequence[ChangeAnswer], writer: str, at: int) -> str | None:
+    for removal in removals:
+        if removal.writer == writer and removal.at <= at:
+            return removal.comment
+    return None
 
 
 @client_command

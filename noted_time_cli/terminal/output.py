@@ -15,6 +15,7 @@ from rich.table import Table
 
 from noted_time import InvalidName, NotedTimeError, Unreachable
 from noted_time.client import Json
+from noted_time.installation import name_program
 from noted_time.values import Unreadable
 
 Columns = Mapping[str, str | Callable[[Json], object]]
@@ -30,6 +31,7 @@ def make_column(name: str, form: Callable[[Any], object]) -> Callable[[Json], ob
 
 
 UNANSWERED_STATUS = 69  # as of sysexits(3)
+QUOTES_OF_HINT = 2
 
 
 @contextmanager
@@ -81,7 +83,20 @@ def escape_controls(text: str) -> str:
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
+def shorten_hints(text: str, program: str) -> str:
+    """Leave the program's name in the first hint; later ones call it `noted-time`.
+
+    >>> shorten_hints("`./run noted-time note`; `./run noted-time serve`", "./run noted-time")
+    '`./run noted-time note`; `noted-time serve`'
+    """
+    start = f"`{program} "
+    beginning, first_start, rest = text.partition(start)
+    return beginning + first_start + rest.replace(start, "`noted-time ")
+
+
 def echo(line: str, *, err: bool = False) -> None:
+    if line.count("`") > QUOTES_OF_HINT:
+        line = shorten_hints(line, name_program())
     typer.echo(escape_controls(line), err=err)
 
 

@@ -65,6 +65,20 @@ def test_help_truncates_no_word_at_80_columns(name: str) -> None:
     assert [line for line in lines if re.search("…[ │]*$", line) or len(line) > 80] == []
 
 
+def test_help_has_one_heading_for_questions_of_completeness() -> None:
+    """The commands are read side by side, so that one can be chosen."""
+    panels = {name: getattr(command, "rich_help_panel", "") for name, command in COMMANDS.items()}
+
+    assert [name for name, panel in panels.items() if panel == "Is it complete?"] == [
+        "wait",
+        "complete-to",
+        "windows",
+        "changed-since",
+        "explain",
+        "why",
+    ]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_a_summary_and_an_example_that_parses(name: str) -> None:
     """The example uses the command itself, with existing arguments and flags."""

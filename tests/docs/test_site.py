@@ -82,6 +82,38 @@ def test_links_and_pictures_are_there(site: Path) -> None:
     assert faults(site) == []
 
 
+@pytest.mark.parametrize(
+    "name", ["index.html", "docs/guides/sinks.html", "docs/reference/api.html"]
+)
+def test_code_does_not_scroll_on_a_laptop(page: Page, address: str, name: str) -> None:
+    """A line has 100 columns beside both sidebars; a longer one wraps."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(f"{address}/{name}")
+    hidden = page.locator("article pre > code").evaluate_all(
+        "blocks => blocks.filter(block => block.scrollWidth > block.clientWidth).length"
+    )
+
+    assert hidden == 0
+
+
+def test_picture_opens_whole(page: Page, address: str) -> None:
+    """A drawing of 800 units cannot be read on a phone."""
+    page.goto(f"{address}/docs/explain/concepts.html")
+    page.locator("a.drawing").first.click()
+
+    expect(page).to_have_url(re.compile(r"/docs/pictures/idea\.svg$"))
+
+
+def test_dark_page_shows_dark_pictures(browser: Browser, address: str) -> None:
+    """It shows one of the two pictures, and inverts drawings."""
+    dark = browser.new_page(color_scheme="dark")
+    dark.goto(f"{address}/docs/explain/flights.html")
+
+    expect(dark.locator("a.only-dark img").first).to_be_visible()
+    expect(dark.locator("a.only-light img").first).to_be_hidden()
+    dark.close()
+
+
 def test_runbooks_link_to_the_served_site(site: Path, tmp_path: Path) -> None:
     """Each to the section of its alert."""
     rules = (site / "docs" / "reference" / "alerts.yml").read_text()

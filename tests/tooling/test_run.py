@@ -448,6 +448,16 @@ def test_a_broker_for_trials_needs_no_spark(
     assert not (clone / ".venv").exists()
 
 
+def test_help_of_a_broker_installs_nothing(
+    run: ModuleType, installs: list[tuple[str, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lists the options without the packages of a broker."""
+    status = run.main(["kafka", "--help"])
+
+    assert (status, installs) == (0, [])
+    assert "--topic NAME:PARTITIONS" in capsys.readouterr().out
+
+
 def test_the_interceptor_is_built_without_spark(
     run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,7 +98,10 @@ def usual(env: dict[str, str]) -> None:
     if elsewhere or not (runs(env, *new_enough) and runs(env, "-m", "pip", "--version")):
         say(f"Making .venv with {sys.executable}.")
         make_venv(env, VENV, sys.executable)
-    say("Installing into .venv, once: a download of 456 MB, 1.2 GB on disk, about three minutes.")
+    say(
+        "Installing into .venv, once: a download of 456 MB, 1.7 GB on disk, "
+        "and twice that meanwhile. It takes about three minutes."
+    )
     pip(env, VENV, "--require-hashes", "-r", str(LOCK))
     pip(env, VENV, "--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     for packages in VENV.glob("[Ll]ib/**/site-packages"):

@@ -16,15 +16,14 @@ from typing import NoReturn
 from confluent_kafka import KafkaException
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.values import NAME_PATTERN, pluralize
+from noted_time.values import pluralize
 from tools.trials.broker import HOME, JARS, Broker
 from tools.trials.descendants import end_with_this_process
+from tools.trials.kafka_options import build_parser
 from tools.trials.maven import fetch, list_jars, say
-from tools.trials.ports import listens, parse_port
+from tools.trials.ports import listens
 from tools.trials.secured_kafka import SecuredBroker
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "build" / "kafka"
 FIRST = ("flights", 2)
 """The topic that is created where there is none."""
 
@@ -52,7 +51,7 @@ consumer.close()'
 
 def main(arguments: Sequence[str]) -> int:
     """Fetch the jars, run a broker until Ctrl-C, and return the exit status."""
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     out = options.data / "out"
     return run_until_interrupted(
         "kafka", lambda: _run(options), f"the broker ended; {out} says why"
@@ -62,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 def run_until_interrupted(name: str, run: Callable[[], None], ended_text: str) -> int:
     """Run a program of `./run` until Ctrl-C, and return its exit status.
 
-    `ended` is the message for another end.
+    `ended_text` is the message for another end.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     end_with_this_process()
@@ -79,52 +78,12 @@ def run_until_interrupted(name: str, run: Callable[[], None], ended_text: str) -
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="./run kafka",
-        description="Run a Kafka broker for trials, on this machine alone. Its topics stay.",
-    )
-    parser.add_argument(
-        "--port", type=parse_port, default=9092, help="where it listens; 9092 by default"
-    )
-    parser.add_argument(
-        "--topic",
-        type=topic,
-        action="append",
-        default=[],
-        metavar="NAME:PARTITIONS",
-        help="create a topic unless it is there, also while another ./run kafka has that port; "
-        "may be repeated",
-    )
-    parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/kafka if none")
-    parser.add_argument(
-        "--secured",
-        action="store_true",
-        help="listen on the next two ports, too, for TLS with a login and with a certificate, and "
-        "give tokens on the third",
-    )
-    parser.add_argument("--repository", metavar="URL", help="to fetch jars from there")
-    parser.add_argument(
-        "--fetch", action="store_true", help="only fetch the jars of all tests, 88 MB"
-    )
-    return parser
-
-
 def _fetch_all(repository: str | None) -> None:
     """Fetch what tests need: Kafka Connect, other clients, and connectors of Spark."""
     from tools.trials import connect_server, debezium, kafka, tables  # noqa: PLC0415 - load Spark
 
     for module in (kafka, tables, connect_server, debezium):
         module.install(repository)
-
-
-def topic(text: str) -> tuple[str, int]:
-    """Return the name and the number of partitions of `flights:4`."""
-    name, _, partitions = text.partition(":")
-    if not (NAME_PATTERN.fullmatch(name) and (partitions or "1").isdecimal() and partitions != "0"):
-        why = "a name of A-Z a-z 0-9 . _ -, and a number of partitions, such as flights:2"
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:PARTITIONS: {why}")
-    return name, int(partitions or 1)
 
 
 def _run(options: argparse.Namespace) -> None:

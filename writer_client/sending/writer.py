@@ -36,6 +36,12 @@ Network = TypeVar("Network")
 LAST_WAIT_S = 0.05
 
 
+def refuse_url(name: str) -> None:
+    """Refuse arguments in another order."""
+    if "://" in name:
+        raise Rejected(f"{name[:260]!r} is a URL and not a name: the order is url, stream, writer")
+
+
 class Writer(ABC, Generic[Network]):
     """One writer of one stream; its methods are thread-safe and never wait."""
 
@@ -74,6 +80,8 @@ class Writer(ABC, Generic[Network]):
         * `automatically_note_time` notes `clock()` periodically while the writer is live; see
           `writing`.
         """
+        refuse_url(stream)
+        refuse_url(writer)
         validate_name("stream", stream)
         check_least("timeout_ms", timeout_ms, 1)
         check_least("idle_after_ms", idle_after_ms, 1)

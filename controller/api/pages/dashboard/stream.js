@@ -31,7 +31,13 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
 const conditionPills = ({ explain, writers: { states } }) =>
   h("span.counts", pill(conditionText({ ...explain, ...explain.waiting_for[0] })), writerCounts(states));
 
-function whySection({ explain }) {
+const ALL_FINISHED = "All writers have finished. If none follows, seal the stream to complete its last window.";
+
+const isOver = ({ explain, writers: { states } }) =>
+  explain.condition === "quiet" && states.finished > 0 && !states.live && !states.idle && !states.excluded;
+
+function whySection(data) {
+  const { explain } = data;
   const { lower, now, sentences, hints, dry_run: dryRun, vouched } = explain;
   const lag = isUnix(lower) ? now - lower : null;
   const isHint = (line) => hints.some(({ writer, detail }) => line === `${writer} ${detail}`);
@@ -43,6 +49,7 @@ function whySection({ explain }) {
       h("div.soft.n", isLag(lag) ? `${lasting(lag)} behind the clock` : ""),
       vouched && h("div.soft.n", vouchedText(vouched))),
     h("div.said", paragraphs([...sentences.slice(0, 2), ...rest.filter(isHint)]),
+      isOver(data) && h("p", ALL_FINISHED),
       dryRun && h("p", "What if without ", h("strong", listed(chosen.picked)), "? ", said(sentences.at(-1))),
       folded.length > 0 && h("details", { "data-key": "more" }, h("summary", "More"), paragraphs(folded)))));
 }
