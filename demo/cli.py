@@ -93,7 +93,7 @@ def flights(  # noqa: PLR0913 - the options of a command
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
     With --tables or --story, another side of noted time is played on the same flights, in a few
-    minutes. With --cdc, a database and Kafka Connect run for a minute, and no Spark.
+    minutes. With --cdc, a database and Kafka Connect run for a minute or two, and no Spark.
     Ends with status 1 if noted time lost a row, or the story did not keep its promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
