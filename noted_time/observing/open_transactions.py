@@ -31,7 +31,7 @@ class OpenTransactions:
         for segment, end in ends.items():
             if end < high[segment]:
                 former_fact = former_facts.get(segment)
-                since: int | None = now
+                since = now
                 if former_fact is not None and former_fact.offset == end:
                     since = former_fact.time
                 self._facts[segment] = LogFact("open_transaction", segment, end, since)
