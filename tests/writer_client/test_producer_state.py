@@ -157,7 +157,7 @@ class Walk:
     def fail(self) -> None:
         """Produce an event that is not delivered."""
         self.produce()
-        epoch = self.tracker._open
+        epoch = self.tracker._open_epoch
         self.kafka.queued[-1] = lambda: epoch.on_delivery("too large", Message(0, 0))
 
     def note(self) -> None:

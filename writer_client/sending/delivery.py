@@ -76,12 +76,12 @@ class DeliveryEpoch:
     __slots__ = (
         "_tracker",
         "arrived",
+        "default_times",
         "ends",
         "failures",
         "is_unplaced",
         "notes",
         "on_delivery",
-        "own",
         "sent",
         "times",
     )
@@ -93,8 +93,8 @@ class DeliveryEpoch:
         self.arrived = 0
         self.failures = 0
         self.ends: dict[int, int] = {}
-        self.own = EventTimes()
-        self.times = {tracker.domain: self.own}
+        self.default_times = EventTimes()
+        self.times = {tracker.domain: self.default_times}
         self.notes: dict[str | None, int] = {}
         self.is_unplaced = False
 
@@ -166,18 +166,18 @@ class DeliveryTracker:
         self.knows_all = True  # whether event times below the position are known in all domains
         self._look_again = look_again
         self.raises = on_failure == "raise"
-        self._open = DeliveryEpoch(self)
-        self._epochs = deque([self._open])
+        self._open_epoch = DeliveryEpoch(self)
+        self._epochs = deque([self._open_epoch])
         self.phase = ProducerState.CLEAR
         self.rests = False
         self.placing: set[object] = set()  # calls that are producing an event
-        self._transaction = self._open  # the epoch of the last one
-        self._noted: dict[str | None, int] = {}
-        self._sent: dict[str | None, int] = {}
+        self._transaction = self._open_epoch  # the epoch of the last one
+        self._noted_times: dict[str | None, int] = {}
+        self._sent_times: dict[str | None, int] = {}
         self.failed = 0
         self._reason = ""
-        self._settled = DeliveryEpoch(self)
-        self._counted = 0
+        self._totals = DeliveryEpoch(self)  # of all delivered epochs
+        self._reported_rows = 0
         self._late_below = self._find_late_below(self.domain)
 
     def produced(
@@ -192,10 +192,10 @@ class DeliveryTracker:
                 raise Resting(f"writer {self._client.writer!r} is idle or finished: join first")
             if other_times:
                 self.check_times(other_times)
-            epoch = self._open
+            epoch = self._open_epoch
             epoch.sent += 1
             if event_time is not None:
-                default_times = epoch.own
+                default_times = epoch.default_times
                 if event_time > default_times.largest:  # noqa: PLR1730 - `max` would take twice as long
                     default_times.largest = event_time
                 if event_time < self._late_below:
@@ -264,7 +264,7 @@ class DeliveryTracker:
         domain = self._resolve_domain(domain)
         with self.lock:
             known_time = self._client.known_time(domain)
-            times = (self._open.notes.get(domain), self._find_last_noted(domain), known_time)
+            times = (self._open_epoch.notes.get(domain), self._find_last_noted(domain), known_time)
         return max((time for time in times if time is not None), default=None)
 
     @property
@@ -287,10 +287,10 @@ class DeliveryTracker:
             if last is not None and time < last:
                 raise InvalidNote(self._client.writer, "invalid_time", last)
             if self.phase in IN_TRANSACTION:
-                self._open.notes[domain] = time
+                self._open_epoch.notes[domain] = time
                 return
-            self._noted[domain] = time
-            if self._open.sent or len(self._epochs) == 1:
+            self._noted_times[domain] = time
+            if self._open_epoch.sent or len(self._epochs) == 1:
                 self._close({domain: time})
             else:
                 self._epochs[-2].notes[domain] = time
@@ -308,8 +308,8 @@ class DeliveryTracker:
             self._late_below = self._find_late_below(self.domain)
 
     def _find_last_noted(self, domain: str | None) -> int | None:
-        time = self._noted.get(domain)
-        if time == self._sent.get(domain):  # the client may have taken it back
+        time = self._noted_times.get(domain)
+        if time == self._sent_times.get(domain):  # the client may have taken it back
             return self._client.noted_time(domain)
         return time
 
@@ -324,7 +324,7 @@ class DeliveryTracker:
             if self.phase in BETWEEN_TRANSACTIONS:
                 self._close({})
                 self.settle()
-                self._report(self._settled.sent)
+                self._report(self._totals.sent)
 
     def leave(self) -> None:
         """Report all events, before the writer becomes idle or finished.
@@ -362,14 +362,14 @@ class DeliveryTracker:
             self.phase, action = advance(self.phase, event)
             if action == "cut":
                 self._close({})
-                self._transaction = self._open
+                self._transaction = self._open_epoch
             elif action == "send":
-                self._noted |= self._open.notes
-                self._close(self._open.notes)
+                self._noted_times |= self._open_epoch.notes
+                self._close(self._open_epoch.notes)
             elif action == "keep":
-                self._open.notes = {}
-                self._open = DeliveryEpoch(self)
-                self._epochs.append(self._open)
+                self._open_epoch.notes = {}
+                self._open_epoch = DeliveryEpoch(self)
+                self._epochs.append(self._open_epoch)
             elif action == "drop":
                 self._drop_transaction()
             self.settle()
@@ -378,10 +378,10 @@ class DeliveryTracker:
         index = self._epochs.index(self._transaction)
         self.failed -= self._transaction.failures
         self._epochs[index] = DeliveryEpoch(self)
-        self._open = self._epochs[-1]
+        self._open_epoch = self._epochs[-1]
         for epoch in list(self._epochs)[index:]:
             epoch.notes = {}
-        self._noted = self._find_last_held()
+        self._noted_times = self._find_last_held()
 
     def fail(self, epoch: DeliveryEpoch, error: object) -> None:
         """Count a failed event."""
@@ -434,27 +434,27 @@ class DeliveryTracker:
                 epoch.notes = {}
             self.failed = 0
             if notes and self.phase in IN_TRANSACTION:
-                self._open.notes = notes
+                self._open_epoch.notes = notes
             elif notes:
                 self._close(notes)
             elif self.raises:
-                self._noted = self._find_last_held()
+                self._noted_times = self._find_last_held()
             self.step("forgiven")
 
     def _find_last_held(self) -> dict[str | None, int]:
-        times = dict(self._sent)
+        times = dict(self._sent_times)
         for epoch in self._epochs:
             times |= epoch.notes
         return times
 
     def _close(self, notes: dict[str | None, int]) -> None:
-        self._open.notes = notes
-        if self._open.sent or notes:
-            self._open = DeliveryEpoch(self)
-            self._epochs.append(self._open)
+        self._open_epoch.notes = notes
+        if self._open_epoch.sent or notes:
+            self._open_epoch = DeliveryEpoch(self)
+            self._epochs.append(self._open_epoch)
 
     def _settle(self, epoch: DeliveryEpoch) -> None:
-        totals = self._settled
+        totals = self._totals
         if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()
         join_into(totals.ends, epoch.ends)
@@ -465,18 +465,18 @@ class DeliveryTracker:
             self._report(totals.sent)
         for domain, time in epoch.notes.items():
             self._client.note_time(time, EMPTY_POSITION, domain=domain)
-            self._sent[domain] = time
+            self._sent_times[domain] = time
 
     def _has_gone_back(self, ends: dict[int, int]) -> bool:
         behind_client = find_behind(ends, self._client.position)
-        behind_earlier_epochs = find_behind(ends, self._settled.ends)
+        behind_earlier_epochs = find_behind(ends, self._totals.ends)
         return bool(behind_client or behind_earlier_epochs)
 
     @property
     def rows(self) -> int:
         """The number of events produced so far."""
         with self.lock:
-            return self._settled.sent + sum(epoch.sent for epoch in self._epochs)
+            return self._totals.sent + sum(epoch.sent for epoch in self._epochs)
 
     def count_rows(self) -> None:
         """Report the number of events to the client, for `Fenced`."""
@@ -484,7 +484,7 @@ class DeliveryTracker:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        totals = self._settled
+        totals = self._totals
         largest = {}
         for domain, times in totals.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):
@@ -499,11 +499,11 @@ class DeliveryTracker:
         self._report_rows(rows)
 
     def _report_rows(self, rows: int) -> None:
-        new_rows = max(0, rows - self._counted)
-        self._counted = max(self._counted, rows)
+        new_rows = max(0, rows - self._reported_rows)
+        self._reported_rows = max(self._reported_rows, rows)
         if new_rows:
             self._client.wrote(rows=new_rows)
-        for domain, times in self._settled.times.items():
+        for domain, times in self._totals.times.items():
             for late_rows in times.late.take():
                 self._client.wrote_late(
                     late_rows.rows, late_rows.min_time, late_rows.max_time, domain=domain
