@@ -48,7 +48,7 @@ def __getattr__(name: str) -> object:
     if LAZY_IMPORTS.get(name, ("", ""))[1] == "spark":
         _require_release(name)
     names = {
-        each: (f"{__name__}.{module}", extra) for each, (module, extra) in LAZY_IMPORTS.items()
+        name: (f"{__name__}.{module}", extra) for name, (module, extra) in LAZY_IMPORTS.items()
     }
     return import_lazily(__name__, names, name)
 

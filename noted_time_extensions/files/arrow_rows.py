@@ -55,8 +55,8 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
             )
 
 
-def check_schema(schema: pa.Schema, wanted: pa.Schema | None) -> None:
-    _check_differences([] if wanted is None else _find_differences(schema, wanted))
+def check_schema(schema: pa.Schema, segment_schema: pa.Schema | None) -> None:
+    _check_differences([] if segment_schema is None else _find_differences(schema, segment_schema))
 
 
 def _check_differences(differences: Sequence[str]) -> None:
@@ -97,7 +97,7 @@ def read_span(file: pq.ParquetFile, column: str) -> Span | None:
         return None
     per_ms = _find_ticks_per_ms(column, file.schema_arrow.field(column).type)
     spans = [_read_span_of_group(file, group, column) for group in range(file.num_row_groups)]
-    ticks = [each for span in spans for each in span]
+    ticks = [tick for span in spans for tick in span]
     return Span(min(ticks) // per_ms, -(-max(ticks) // per_ms)) if ticks else None
 
 
@@ -114,8 +114,8 @@ def count_nulls(file: pq.ParquetFile, column: str) -> int | None:
 
 def _find_statistics(file: pq.ParquetFile, group: int, column: str) -> pq.Statistics | None:
     metadata = file.metadata.row_group(group)
-    chunks = (metadata.column(at) for at in range(metadata.num_columns))
-    return next(each.statistics for each in chunks if each.path_in_schema == column)
+    chunks = (metadata.column(index) for index in range(metadata.num_columns))
+    return next(chunk.statistics for chunk in chunks if chunk.path_in_schema == column)
 
 
 def _read_span_of_group(file: pq.ParquetFile, group: int, column: str) -> list[int]:
@@ -124,15 +124,15 @@ def _read_span_of_group(file: pq.ParquetFile, group: int, column: str) -> list[i
     if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
         return [int(statistics.min_raw), int(statistics.max_raw)]
     batches = file.iter_batches(row_groups=[group], columns=[column])
-    ends = [pc.min_max(pc.cast(each.column(0), pa.int64())).as_py() for each in batches]
-    return [end for each in ends for end in each.values() if end is not None]
+    batch_ends = [pc.min_max(pc.cast(batch.column(0), pa.int64())).as_py() for batch in batches]
+    return [end for batch in batch_ends for end in batch.values() if end is not None]
 
 
 def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
     if statistics.physical_type != "INT64":
         return False
-    stored = json.loads(statistics.logical_type.to_json())
-    return bool(kind == pa.int64() or stored.get("timeUnit") == _UNIT_NAMES.get(kind.unit))
+    logical_type = json.loads(statistics.logical_type.to_json())
+    return bool(kind == pa.int64() or logical_type.get("timeUnit") == _UNIT_NAMES.get(kind.unit))
 
 
 def find_late_rows(table: pa.Table, column: str, time: int) -> list[LateRows]:
@@ -141,8 +141,8 @@ def find_late_rows(table: pa.Table, column: str, time: int) -> list[LateRows]:
     ticks = pc.cast(values, pa.int64())
     # floor(ticks / per_ms) < time exactly if ticks < time * per_ms
     bound = min(max(time * per_ms, MIN_INT64), MAX_INT64)
-    below = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
-    return group_late_rows(tick // per_ms for tick in below)
+    late_ticks = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
+    return group_late_rows(tick // per_ms for tick in late_ticks)
 
 
 def _find_ticks_per_ms(column: str, kind: pa.DataType) -> int:
@@ -211,21 +211,21 @@ def _convert_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
 
 def _convert_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
     names = dict.fromkeys(name for row in rows for name in row)
-    known = schema.names if schema is not None else list(names)
-    unknown = [name for name in names if name not in known]
+    column_names = schema.names if schema is not None else list(names)
+    unknown = [name for name in names if name not in column_names]
     if unknown:
         raise Rejected(f"the rows differ from the segment's schema: no column {', '.join(unknown)}")
     try:
-        columns = {name: [row.get(name) for row in rows] for name in known}
+        columns = {name: [row.get(name) for row in rows] for name in column_names}
         return pa.table(columns, schema=schema)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise Rejected(f"the rows have no common form: {error}") from error
 
 
-def _find_differences(schema: pa.Schema, wanted: pa.Schema) -> list[str]:
+def _find_differences(schema: pa.Schema, segment_schema: pa.Schema) -> list[str]:
     types = {field.name: field.type for field in schema}
-    differences = [f"no column {name}" for name in types if name not in wanted.names]
-    for field in wanted:
+    differences = [f"no column {name}" for name in types if name not in segment_schema.names]
+    for field in segment_schema:
         if field.name not in types:
             differences.append(f"column {field.name} is missing")
         elif types[field.name] != field.type:

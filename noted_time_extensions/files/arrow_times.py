@@ -79,8 +79,12 @@ def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
             raise Rejected(f"{column!r}: {error}") from error
         times.append(time)
         second.append(getattr(time, "second", time))
-    read, others = (pa.chunked_array([pa.array(each, pa.int64())]) for each in (times, second))
-    return ArrowTimes(read, others if read != others else read, left_out)
+    time_column, second_column = (
+        pa.chunked_array([pa.array(column_times, pa.int64())]) for column_times in (times, second)
+    )
+    return ArrowTimes(
+        time_column, second_column if time_column != second_column else time_column, left_out
+    )
 
 
 def _convert_timestamps(values: Column, zone: tzinfo | None) -> ArrowTimes:
@@ -88,6 +92,6 @@ def _convert_timestamps(values: Column, zone: tzinfo | None) -> ArrowTimes:
     if zone is None:
         times = count_ms(values)
         return ArrowTimes(times, times, Counter())
-    times, second, skipped = convert_local_times(values, zone)
-    left_out = Counter({describe_skipped(zone): skipped} if skipped else {})
+    times, second, skipped_count = convert_local_times(values, zone)
+    left_out = Counter({describe_skipped(zone): skipped_count} if skipped_count else {})
     return ArrowTimes(times, second, left_out)

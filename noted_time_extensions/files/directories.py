@@ -46,11 +46,16 @@ class LogDirectories:
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
         """Return the directories by segment, or raise `Rejected` for a wrong root."""
-        known = self._segments
+        earlier_segments = self._segments
         try:
             for names in self._listed.list_changes():
-                numbers = sorted({n for each in names if (n := segment_of(each)) is not None})
-                self._segments = {n: known.get(n) or self._directory(n) for n in numbers}
+                numbers = sorted(
+                    {number for each in names if (number := segment_of(each)) is not None}
+                )
+                self._segments = {
+                    number: earlier_segments.get(number) or self._directory(number)
+                    for number in numbers
+                }
                 self._others = {each: names[each] for each in names if segment_of(each) is None}
         except FileNotFoundError:
             self._segments, self._others = {}, {}
@@ -68,16 +73,16 @@ class LogDirectories:
     def list_all(self) -> list[tuple[int, int, LogPath]]:
         """Return segment, start offset and path of the files that were not returned before."""
         return [
-            (number, start, each.path / name)
-            for number, each in self.segments().items()
-            for _, new in each.list_changes()
-            for name, start in new.items()
+            (number, start, directory.path / name)
+            for number, directory in self.segments().items()
+            for _, new_starts in directory.list_changes()
+            for name, start in new_starts.items()
         ]
 
     def list_kinds(self) -> Iterator[tuple[LogPath, str, NameKind]]:
         """Yield directory, name and kind of the listed files that are not read."""
-        found = {each.path: each.kinds for each in self._segments.values()}
-        for directory, kinds in {self.root / self.stream: self._kinds, **found}.items():
+        segment_kinds = {segment.path: segment.kinds for segment in self._segments.values()}
+        for directory, kinds in {self.root / self.stream: self._kinds, **segment_kinds}.items():
             yield from ((directory, name, kinds[name]) for name in sorted(kinds))
 
     def check_names(self) -> None:
@@ -91,9 +96,9 @@ class LogDirectories:
         for name, version in self._others.items():
             yield name
             if version is None and not is_hidden(name):  # it may be a directory
-                inside = store.watch(stream / name, self._monotonic, lambda _: False)
+                listing = store.watch(stream / name, self._monotonic, lambda _: False)
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    yield from (f"{name}/{each}" for each in inside.list_now())
+                    yield from (f"{name}/{inner_name}" for inner_name in listing.list_now())
 
     def _directory(self, segment: int) -> SegmentDirectory:
         return SegmentDirectory(self.root, self.stream, segment, self._monotonic, self._ignored)
@@ -132,8 +137,8 @@ class SegmentDirectory:
         """
         for names in self.listing.list_changes():
             self._latest = names
-            starts, new = self._find_starts(names)
-            yield starts, new
+            starts, new_starts = self._find_starts(names)
+            yield starts, new_starts
             self._names, self._starts = names, starts
 
     def list_names(self) -> Iterator[str]:
@@ -146,25 +151,33 @@ class SegmentDirectory:
                 yield name
 
     def _find_starts(self, names: Names) -> tuple[dict[str, int], dict[str, int]]:
-        known = self._names
-        fresh = [name for name, each in names.items() if name not in known or known[name] != each]
+        earlier_names = self._names
+        changed_names = [
+            name
+            for name, version in names.items()
+            if name not in earlier_names or earlier_names[name] != version
+        ]
         starts = {name: start for name, start in self._starts.items() if name in names}
         kinds = {name: kind for name, kind in self.kinds.items() if name in names}
-        kinds |= {name: self._judge(name) for name in fresh if not is_beside_rows(name)}
-        found = ((name, start_of(name, self._stream, self._segment)) for name in fresh)
-        new = {name: start for name, start in found if start is not None}
+        kinds |= {name: self._judge(name) for name in changed_names if not is_beside_rows(name)}
+        name_starts = (
+            (name, start_of(name, self._stream, self._segment)) for name in changed_names
+        )
+        new_starts = {name: start for name, start in name_starts if start is not None}
         self.kinds = {name: kind for name, kind in kinds.items() if kind != "rows"}
-        return {**starts, **new}, dict(sorted(new.items(), key=lambda each: each[1]))
+        return {**starts, **new_starts}, dict(
+            sorted(new_starts.items(), key=lambda version: version[1])
+        )
 
     def _judge(self, name: str) -> NameKind:
         return judge_name(name, self._stream, self._segment, self._ignored)
 
     def identify(self, name: str) -> object:
         """Return a value that changes with the file, or raise `FileNotFoundError`."""
-        known = self._latest.get(name) or store_of(self.path).identify(self.path / name)
-        if known is None:
+        identity = self._latest.get(name) or store_of(self.path).identify(self.path / name)
+        if identity is None:
             raise FileNotFoundError(f"{self.path / name} does not exist")
-        return known
+        return identity
 
 
 def check_root(root: LogPath, stream: str) -> None:
@@ -176,7 +189,7 @@ def check_root(root: LogPath, stream: str) -> None:
                 f"{root} holds {name}, as a stream's log does: the root is {root.parent}"
             )
     for name in inside:
-        if any(segment_of(each) is not None for each in store.list_names(root / name / stream)):
+        if any(segment_of(folder) is not None for folder in store.list_names(root / name / stream)):
             raise Rejected(
                 f"{root} has no log of stream {stream!r}, which is below {name}: the root is "
                 f"{root / name}"

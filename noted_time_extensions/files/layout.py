@@ -146,13 +146,13 @@ def judge_name(
     is_file = segment is not None and not folders
     if is_file and start_of(last, stream, segment) is not None:
         return "rows"
-    if any(fnmatchcase(part, each) for part in (name, *folders, last) for each in ignored):
+    if any(fnmatchcase(part, pattern) for part in (name, *folders, last) for pattern in ignored):
         return "passed over"
     stem = "" if _CODEC_NAME.fullmatch(last) else last.rpartition(".")[0]
     if is_file and start_of(stem, stream, segment) is not None:
         return "being written"
-    is_own = re.match(rf"{re.escape(stream)}\+\d+\+\d", last)
-    return "foreign" if is_own or _DATA_NAME.fullmatch(last) else "passed over"
+    is_row_file = re.match(rf"{re.escape(stream)}\+\d+\+\d", last)
+    return "foreign" if is_row_file or _DATA_NAME.fullmatch(last) else "passed over"
 
 
 def sort_by_offset(
@@ -170,16 +170,20 @@ def sort_by_offset(
     """
     kinds = {name: judge_name(name, stream, segment, ignored) for name in names}
     rows = [name for name, kind in kinds.items() if kind == "rows"]
-    own = [m for name in rows if (m := _FILE_NAME.fullmatch(name)) is not None and m[4] is None]
-    widths = {len(match[3]) for match in own}
+    matches = [
+        match
+        for name in rows
+        if (match := _FILE_NAME.fullmatch(name)) is not None and match[4] is None
+    ]
+    widths = {len(match[3]) for match in matches}
     if (
-        len(own) < len(rows)
+        len(matches) < len(rows)
         or len(widths) != 1
         or not REFUSED_KINDS.keys().isdisjoint(kinds.values())
     ):
         return False
     limit: int = 10 ** widths.pop()
-    return int(own[-1][3]) < limit - max(limit // 100, LEAST_MARGIN)
+    return int(matches[-1][3]) < limit - max(limit // 100, LEAST_MARGIN)
 
 
 def is_hidden(name: str) -> bool:

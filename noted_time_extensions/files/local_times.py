@@ -54,16 +54,16 @@ def convert_local_times(values: Column, zone: tzinfo) -> LocalTimes:
             is_inside = _find_inside(local, span.start, span.end)
             offsets = pc.if_else(is_inside, span.offset, offsets)
             second_offsets = pc.if_else(is_inside, span.second_offset, second_offsets)
-    others = _list_others(local, spans)
-    if len(others):
-        pairs = [_find_offsets(each, zone) for each in others.to_pylist()]
+    other_times = _list_others(local, spans)
+    if len(other_times):
+        pairs = [_find_offsets(each, zone) for each in other_times.to_pylist()]
         first, second = (pa.array(each, pa.int64()) for each in zip(*pairs, strict=True))
-        places = pc.index_in(local, value_set=others)
+        places = pc.index_in(local, value_set=other_times)
         offsets = pc.coalesce(offsets, first.take(places))
         second_offsets = pc.coalesce(second_offsets, second.take(places))
     times = pc.subtract(local, offsets)
-    skipped = times.null_count - local.null_count
-    return LocalTimes(times, pc.subtract(local, second_offsets), skipped)
+    skipped_count = times.null_count - local.null_count
+    return LocalTimes(times, pc.subtract(local, second_offsets), skipped_count)
 
 
 def count_ms(values: Column) -> Column:
@@ -80,10 +80,10 @@ def count_ms(values: Column) -> Column:
 
 def _list_spans(local: Column, zone: tzinfo) -> Sequence[LocalSpan]:
     bounds = pc.min_max(local)
-    least, largest = bounds["min"].as_py(), bounds["max"].as_py()
-    if least is None:
+    first_ms, last_ms = bounds["min"].as_py(), bounds["max"].as_py()
+    if first_ms is None:
         return []
-    return list_local_spans(zone, least - 2 * DAY_MS, largest + 2 * DAY_MS)
+    return list_local_spans(zone, first_ms - 2 * DAY_MS, last_ms + 2 * DAY_MS)
 
 
 def _list_years(span: LocalSpan) -> range:
@@ -97,11 +97,11 @@ def _find_inside(local: Column, start: int, end: int) -> Column:
 
 def _list_others(local: Column, spans: Sequence[LocalSpan]) -> Column:
     """Return the distinct local times outside all spans, as those before 1971."""
-    others = local
+    other_times = local
     if spans:
         is_inside = _find_inside(local, spans[0].start, spans[-1].end)
-        others = pc.filter(local, pc.invert(is_inside))
-    return pc.drop_null(pc.unique(others))
+        other_times = pc.filter(local, pc.invert(is_inside))
+    return pc.drop_null(pc.unique(other_times))
 
 
 def _find_offsets(local: int, zone: tzinfo) -> tuple[int | None, int | None]:

@@ -76,7 +76,7 @@ class LogEnds:
     @property
     def ends(self) -> dict[int, int]:
         """The ends as of the last call, exclusive offsets."""
-        return {number: each.end for number, each in self._segments.items()}
+        return {number: segment.end for number, segment in self._segments.items()}
 
     def check_segments(self) -> None:
         """Raise `Unreachable` if the log has no segments, perhaps because its name is wrong."""
@@ -93,9 +93,12 @@ class LogEnds:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
 
     def _find_ends(self) -> None:
-        directories, known = self._list_segments(), self._segments
+        directories, earlier_segments = self._list_segments(), self._segments
         try:
-            self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
+            self._segments = {
+                number: earlier_segments.get(number) or _Segment(directories[number])
+                for number in directories
+            }
             for number, segment in self._segments.items():
                 self._new += [(number, *file) for file in segment.find_new_files()]
             self._directories.check_names()
@@ -153,18 +156,18 @@ class LogTimes(LogEnds):
         self._find_ends()
         if self._form.bounds is None:
             self._form = self._form.judge(self._field, self._list_first(), unix_ms())
-        read = [(segment, start, path, self._read(path)) for segment, start, path in self._new]
+        files = [(segment, start, path, self._read(path)) for segment, start, path in self._new]
         self._new.clear()
         newest, now = dict[int, int](), unix_ms()
-        for segment, start, path, found in read:
-            self._report(path, found)
-            if found.largest is not None:
-                newest[segment] = max(found.largest, newest.get(segment, found.largest))
-            if found.newest == "time":
+        for segment, start, path, file_times in files:
+            self._report(path, file_times)
+            if file_times.largest is not None:
+                newest[segment] = max(file_times.largest, newest.get(segment, file_times.largest))
+            if file_times.newest == "time":
                 self._passed.end(segment)
-            elif found.newest == "unusable":
+            elif file_times.newest == "unusable":
                 self._passed.add(segment, start, now=now)
-            elif found.newest == "null" and self._nulls == "hold":
+            elif file_times.newest == "null" and self._nulls == "hold":
                 self._passed.add(segment, start, now=now, is_null=True)
         active = dict.fromkeys(self._passed.find_active(now=now))
         largest, facts = max(newest.values(), default=None), self._passed.list_facts(now=now)
@@ -188,29 +191,29 @@ class LogTimes(LogEnds):
             yield parquet
 
     def _read(self, path: LogPath) -> _FileTimes:
-        found = _FileTimes()
+        file_times = _FileTimes()
         with suppress(FileNotFoundError), self._open(path) as parquet:
-            found.largest = self._find_in_statistics(parquet)
-            if found.largest is not None:
-                found.newest = "time"
-                return found
+            file_times.largest = self._find_in_statistics(parquet)
+            if file_times.largest is not None:
+                file_times.newest = "time"
+                return file_times
             for batch in parquet.iter_batches(columns=[self._field]):
-                read = convert_times(batch.column(0), self._field, self._form)
-                found.take(batch.column(0), read, self._form)
-        return found
+                batch_times = convert_times(batch.column(0), self._field, self._form)
+                file_times.take(batch.column(0), batch_times, self._form)
+        return file_times
 
-    def _report(self, path: LogPath, found: _FileTimes) -> None:
-        self.without_time += found.left_out.pop(None, 0)
-        for kind, count in found.left_out.items():
+    def _report(self, path: LogPath, file_times: _FileTimes) -> None:
+        self.without_time += file_times.left_out.pop(None, 0)
+        for kind, count in file_times.left_out.items():
             self.unusable += count
             log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
-        if found.nulls and not self.null_times:
-            rows = pluralize(found.nulls, "row")
+        if file_times.nulls and not self.null_times:
+            rows = pluralize(file_times.nulls, "row")
             log.warning(NULL_WARNING, path, f"{self._field!r} is null in {rows}")
-        self.null_times += found.nulls
-        if found.twice and not self.twice:
+        self.null_times += file_times.nulls
+        if file_times.twice and not self.twice:
             log.warning(TWICE_WARNING, path)
-        self.twice += found.twice
+        self.twice += file_times.twice
 
     def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:
         """Return the largest time, or `None` if the rows have to be read."""
@@ -230,7 +233,7 @@ class LogTimes(LogEnds):
         if not is_timestamp:
             ends = [*map(self._form.scale_to_ms, ends)]
         bounds = self._form.bounds or ANY_TIME
-        return ends[-1] if all(each in bounds for each in ends) else None
+        return ends[-1] if all(end in bounds for end in ends) else None
 
 
 @dataclass(slots=True)
@@ -246,15 +249,15 @@ class _FileTimes:
     nulls: int = 0
     twice: int = 0
 
-    def take(self, values: pa.Array, read: ArrowTimes, form: TimeForm) -> None:
-        if read.left_out:
-            self.left_out.update(read.left_out)
+    def take(self, values: pa.Array, batch_times: ArrowTimes, form: TimeForm) -> None:
+        if batch_times.left_out:
+            self.left_out.update(batch_times.left_out)
             self.newest = "unusable"
         self.nulls += values.null_count
-        self.twice += pc.sum(pc.not_equal(read.times, read.second)).as_py() or 0
+        self.twice += pc.sum(pc.not_equal(batch_times.times, batch_times.second)).as_py() or 0
         bounds = form.bounds or ANY_TIME
         are_null = values.is_null().to_pylist()
-        for time, is_null in zip(read.times.to_pylist(), are_null, strict=True):
+        for time, is_null in zip(batch_times.times.to_pylist(), are_null, strict=True):
             if is_null:
                 self.newest = "null"
             elif time is None:  # a skipped hour
@@ -280,9 +283,9 @@ class _Segment:
     def find_new_files(self) -> list[tuple[int, LogPath]]:
         """Return the first offset and the path of each."""
         files: list[tuple[int, LogPath]] = []
-        for starts, new in self._directory.list_changes():
+        for starts, new_starts in self._directory.list_changes():
             self._find_end(starts)
-            files = [(starts[name], self._directory.path / name) for name in new]
+            files = [(starts[name], self._directory.path / name) for name in new_starts]
         return files
 
     def _find_end(self, starts: dict[str, int]) -> None:

@@ -75,8 +75,10 @@ class SegmentLogWriter:
         self._columns = _map_columns(event_time)
         self._root = parse_root(root)
         self._open = partial(SegmentFiles, self._root, stream, ignored=ignore)
-        self._files = {n: self._open(n, schema=schema) for n in segments}
-        self._start_ends = {n: files.end for n, files in self._files.items() if files.end}
+        self._files = {segment: self._open(segment, schema=schema) for segment in segments}
+        self._start_ends = {
+            segment: files.end for segment, files in self._files.items() if files.end
+        }
         self._appended: dict[int, int] = {}
         self._largest: dict[str | None, int] = {}
         self._late_rows = 0
@@ -161,24 +163,24 @@ class SegmentLogWriter:
         with self._lock:
             self.client.note_time(time, {}, domain=domain, max_time=self._largest.get(domain))
 
-    def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
+    def _look_up(self, noted_position: Mapping[int, int]) -> FoundPosition:
         """Runs in the sender's thread or task, possibly during an `append`."""
-        segments = {n: self._open(n) for n in self._files}
-        for n, files in segments.items():
-            if files.end < (noted := known.get(n, 0)):
-                fact = f"segment {n} ends at {files.end}, and {noted} was noted"
+        segments = {segment: self._open(segment) for segment in self._files}
+        for segment, files in segments.items():
+            if files.end < (noted_end := noted_position.get(segment, 0)):
+                fact = f"segment {segment} ends at {files.end}, and {noted_end} was noted"
                 root = self._root.absolute() if isinstance(self._root, Path) else self._root
                 raise Recreated(f"file log {str(root)!r}", fact)
         largest = {}
         for domain, column in self._columns.items():
-            each = (
-                files.find_largest_time(column, beyond=known.get(n, 0))
-                for n, files in segments.items()
+            found_times = (
+                files.find_largest_time(column, beyond=noted_position.get(segment, 0))
+                for segment, files in segments.items()
             )
-            times = [min(time, LARGEST_TIME) for time in each if time is not None]
+            times = [min(time, LARGEST_TIME) for time in found_times if time is not None]
             if times:
                 largest[domain] = max(times)
-        self._start_ends = {n: files.end for n, files in segments.items() if files.end}
+        self._start_ends = {segment: files.end for segment, files in segments.items() if files.end}
         return FoundPosition(self._start_ends, largest)
 
     def _join(self) -> None:
@@ -191,8 +193,8 @@ class SegmentLogWriter:
         if segment is None and len(self._files) == 1:
             return next(iter(self._files.values()))
         if segment is None or segment not in self._files:
-            opened = ", ".join(map(str, self._files))
-            raise Rejected(f"segment {segment} is not open: give `segment` as one of {opened}")
+            numbers = ", ".join(map(str, self._files))
+            raise Rejected(f"segment {segment} is not open: give `segment` as one of {numbers}")
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:

@@ -54,14 +54,14 @@ class SegmentFiles:
         self._store.prepare(self._directory.path)
         if self.schema is not None:
             self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
-        wanted = self.schema
+        given_schema = self.schema
         self.find_end()
         # these files are noted now, but their writer may have crashed before syncing
-        for each in (self.root, self._directory.path.parent, self._directory.path):
+        for directory in (self.root, self._directory.path.parent, self._directory.path):
             with suppress(PermissionError):  # another user created it
-                self._store.sync(each)
-        if wanted is not None:
-            check_schema(wanted, self.schema)
+                self._store.sync(directory)
+        if given_schema is not None:
+            check_schema(given_schema, self.schema)
 
     def find_end(self) -> None:
         starts = self._list_starts()
@@ -73,8 +73,12 @@ class SegmentFiles:
     def find_largest_time(self, column: str, *, beyond: int) -> int | None:
         """Return the largest time in ms in the files with rows beyond an offset."""
         starts = [start for start in self._list_starts() if start < self.end]
-        past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
-        times = [self._read_largest_time(self._build_path(start), column) for start in past]
+        later_starts = [
+            file_start
+            for file_start, end in zip(starts, [*starts, self.end][1:], strict=True)
+            if end > beyond
+        ]
+        times = [self._read_largest_time(self._build_path(start), column) for start in later_starts]
         return max((time for time in times if time is not None), default=None)
 
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
@@ -92,10 +96,10 @@ class SegmentFiles:
         ) as publish:
             if batch is None and self._last and self._store.identify(self._last) is None:
                 self.find_end()
-            tried = 0
+            attempts = 0
             while not self._try_link(publish, table.num_rows):
-                tried += 1
-                if batch is None and tried > MAX_PASSED_APPENDS:
+                attempts += 1
+                if batch is None and attempts > MAX_PASSED_APPENDS:
                     self.find_end()
                 else:
                     self._step_to(self.end)
@@ -108,8 +112,10 @@ class SegmentFiles:
         return True
 
     def holds(self, batch: Batch) -> bool:
-        newest = (_reaches(self._build_path(at), batch) for at in reversed(self._list_starts()))
-        is_held = next((reached for reached in newest if reached is not None), False)
+        newest = (
+            _reaches(self._build_path(start), batch) for start in reversed(self._list_starts())
+        )
+        is_held = next((has_batch for has_batch in newest if has_batch is not None), False)
         if is_held:
             self._store.sync(self._directory.path)
         return is_held
