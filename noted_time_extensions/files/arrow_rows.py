@@ -43,20 +43,25 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
     for column in columns:
         if _declares_no_zone(schema, column):
             continue
-        if _is_pandas(rows):
-            is_naive = column in rows and getattr(rows[column].dtype, "kind", "") == "M"
-            is_naive = is_naive and getattr(rows[column].dtype, "tz", None) is None
-        else:
-            is_naive = isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
-        if is_naive:
+        if _has_naive_times(rows, column):
             raise Rejected(
                 f"event-time column {column!r} has no time zone: make it aware, with tzinfo=UTC or "
                 ".dt.tz_localize(...), or, if it is UTC, give the segment a schema without a zone"
             )
 
 
+def _has_naive_times(rows: Rows, column: str) -> bool:
+    if _is_pandas(rows):
+        if column not in rows:
+            return False
+        kind = rows[column].dtype
+        return getattr(kind, "kind", "") == "M" and getattr(kind, "tz", None) is None
+    return isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
+
+
 def check_schema(schema: pa.Schema, segment_schema: pa.Schema | None) -> None:
-    _check_differences([] if segment_schema is None else _find_differences(schema, segment_schema))
+    if segment_schema is not None:
+        _check_differences(_find_differences(schema, segment_schema))
 
 
 def _check_differences(differences: Sequence[str]) -> None:
@@ -73,7 +78,12 @@ def find_span(table: pa.Table, column: str) -> Span:
         raise Rejected(f"event-time column {column!r} has {values.null_count} nulls")
     per_ms = _find_ticks_per_ms(column, values.type)
     ends = pc.min_max(pc.cast(values, pa.int64())).as_py()
-    return Span(ends["min"] // per_ms, -(-ends["max"] // per_ms))
+    return _build_span(ends["min"], ends["max"], per_ms)
+
+
+def _build_span(first_tick: int, last_tick: int, per_ms: int) -> Span:
+    largest_up = -(-last_tick // per_ms)
+    return Span(first_tick // per_ms, largest_up)
 
 
 @contextmanager
@@ -96,9 +106,12 @@ def read_span(file: pq.ParquetFile, column: str) -> Span | None:
     if column not in file.schema_arrow.names:
         return None
     per_ms = _find_ticks_per_ms(column, file.schema_arrow.field(column).type)
-    spans = [_read_span_of_group(file, group, column) for group in range(file.num_row_groups)]
-    ticks = [tick for span in spans for tick in span]
-    return Span(min(ticks) // per_ms, -(-max(ticks) // per_ms)) if ticks else None
+    ticks: list[int] = []
+    for group in range(file.num_row_groups):
+        ticks += _read_span_of_group(file, group, column)
+    if not ticks:
+        return None
+    return _build_span(min(ticks), max(ticks), per_ms)
 
 
 def count_nulls(file: pq.ParquetFile, column: str) -> int | None:
@@ -114,18 +127,25 @@ def count_nulls(file: pq.ParquetFile, column: str) -> int | None:
 
 def _find_statistics(file: pq.ParquetFile, group: int, column: str) -> pq.Statistics | None:
     metadata = file.metadata.row_group(group)
-    chunks = (metadata.column(index) for index in range(metadata.num_columns))
-    return next(chunk.statistics for chunk in chunks if chunk.path_in_schema == column)
+    for index in range(metadata.num_columns):
+        chunk = metadata.column(index)
+        if chunk.path_in_schema == column:
+            return chunk.statistics
+    return None
 
 
 def _read_span_of_group(file: pq.ParquetFile, group: int, column: str) -> list[int]:
+    """Return ticks with the least and the largest of a row group, none without times."""
     kind = file.schema_arrow.field(column).type
     statistics = _find_statistics(file, group, column)
     if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
         return [int(statistics.min_raw), int(statistics.max_raw)]
-    batches = file.iter_batches(row_groups=[group], columns=[column])
-    batch_ends = [pc.min_max(pc.cast(batch.column(0), pa.int64())).as_py() for batch in batches]
-    return [end for batch in batch_ends for end in batch.values() if end is not None]
+    ticks: list[int] = []
+    for batch in file.iter_batches(row_groups=[group], columns=[column]):
+        ends = pc.min_max(pc.cast(batch.column(0), pa.int64())).as_py()
+        if ends["min"] is not None:
+            ticks += [ends["min"], ends["max"]]
+    return ticks
 
 
 def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
@@ -210,13 +230,17 @@ def _convert_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def _convert_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
-    names = dict.fromkeys(name for row in rows for name in row)
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
     column_names = schema.names if schema is not None else list(names)
     unknown = [name for name in names if name not in column_names]
     if unknown:
         raise Rejected(f"the rows differ from the segment's schema: no column {', '.join(unknown)}")
     try:
-        columns = {name: [row.get(name) for row in rows] for name in column_names}
+        columns = {}
+        for name in column_names:
+            columns[name] = [row.get(name) for row in rows]
         return pa.table(columns, schema=schema)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise Rejected(f"the rows have no common form: {error}") from error

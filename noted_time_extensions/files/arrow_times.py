@@ -44,7 +44,11 @@ def list_first(values: Column, column: str, form: TimeForm) -> list[object]:
     if not pa.types.is_timestamp(values.type):
         return list(first.to_pylist())
     times = pc.drop_null(convert_times(first, column, form).times).to_pylist()
-    return [EPOCH + timedelta(milliseconds=ms if ms in UNIX_MS else 0) for ms in times]
+    first_times: list[object] = []
+    for time in times:
+        plausible_ms = time if time in UNIX_MS else 0
+        first_times.append(EPOCH + timedelta(milliseconds=plausible_ms))
+    return first_times
 
 
 def find_kind(values: pa.DataType, unit: Unit | None = None) -> EventTimeKind:
@@ -53,13 +57,15 @@ def find_kind(values: pa.DataType, unit: Unit | None = None) -> EventTimeKind:
         return "local" if values.tz is None else "instant"
     if pa.types.is_date(values):
         return "number" if unit == "d" else "local"
-    is_text = pa.types.is_string(values) or pa.types.is_large_string(values)
-    return "text" if is_text else "number"
+    if pa.types.is_string(values) or pa.types.is_large_string(values):
+        return "text"
+    return "number"
 
 
 def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
     """Convert all times, also those outside 1971 to 2199."""
-    form, kind = replace(form, bounds=ANY_TIME), values.type
+    form = replace(form, bounds=ANY_TIME)
+    kind = values.type
     if kind == pa.int64() and form.unit in (None, "ms") and form.format is None:
         return ArrowTimes(values, values, Counter())
     with suppress(pa.ArrowException):  # fast path for text: all or none have a zone
@@ -68,7 +74,9 @@ def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
         if pa.types.is_string(kind) and form.format is None:
             utc_or_local = pa.timestamp("us", "UTC" if form.zone is None else None)
             return _convert_timestamps(pc.cast(values, utc_or_local), form.zone)
-    times, second, left_out = list[int | None](), list[int | None](), Counter[str]()
+    times: list[int | None] = []
+    second_times: list[int | None] = []
+    left_out = Counter[str]()
     for value in values.to_pylist():
         time = None
         try:
@@ -78,13 +86,12 @@ def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
         except Rejected as error:
             raise Rejected(f"{column!r}: {error}") from error
         times.append(time)
-        second.append(getattr(time, "second", time))
-    time_column, second_column = (
-        pa.chunked_array([pa.array(column_times, pa.int64())]) for column_times in (times, second)
-    )
-    return ArrowTimes(
-        time_column, second_column if time_column != second_column else time_column, left_out
-    )
+        second_times.append(getattr(time, "second", time))
+    time_column = pa.chunked_array([pa.array(times, pa.int64())])
+    second_column = pa.chunked_array([pa.array(second_times, pa.int64())])
+    if second_column == time_column:
+        second_column = time_column
+    return ArrowTimes(time_column, second_column, left_out)
 
 
 def _convert_timestamps(values: Column, zone: tzinfo | None) -> ArrowTimes:
@@ -93,5 +100,7 @@ def _convert_timestamps(values: Column, zone: tzinfo | None) -> ArrowTimes:
         times = count_ms(values)
         return ArrowTimes(times, times, Counter())
     times, second, skipped_count = convert_local_times(values, zone)
-    left_out = Counter({describe_skipped(zone): skipped_count} if skipped_count else {})
+    left_out = Counter[str]()
+    if skipped_count:
+        left_out[describe_skipped(zone)] = skipped_count
     return ArrowTimes(times, second, left_out)

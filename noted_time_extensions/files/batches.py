@@ -29,4 +29,6 @@ class Batch:
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
         """Return the batch of a file, or `None`."""
         source, _, number = (metadata or {}).get(METADATA_KEY, b"").decode().rpartition(":")
-        return cls(source, int(number)) if number.isdecimal() else None
+        if not number.isdecimal():
+            return None
+        return cls(source, int(number))

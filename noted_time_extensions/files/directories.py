@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from noted_time import Rejected
 from noted_time.extending import LogPath, Names, Seconds, store_of
@@ -30,14 +31,32 @@ MAX_REQUESTS = 16
 """How many segments of a bucket are listed at a time."""
 
 
+class LogFile(NamedTuple):
+    """A file with rows."""
+
+    segment: int
+    start: int
+    path: LogPath
+
+
+class OtherName(NamedTuple):
+    """A name in a log that is no file with rows, or none that can be read yet."""
+
+    directory: LogPath
+    name: str
+    kind: NameKind
+
+
 class LogDirectories:
     """The directories of one stream below `root`."""
 
     def __init__(
-        self, root: LogPath, stream: str, monotonic: Seconds, ignored: Sequence[str] = ()
+        self, root: LogPath, stream: str, monotonic: Seconds, ignored_patterns: Sequence[str] = ()
     ) -> None:
-        self.root, self.stream, self._monotonic = root, stream, monotonic
-        self._ignored = ignored
+        self.root = root
+        self.stream = stream
+        self._monotonic = monotonic
+        self._ignored_patterns = ignored_patterns
         self._listed = store_of(root).watch(root / stream, monotonic)
         self._segments: Mapping[int, SegmentDirectory] = {}
         self._others: Names = {}
@@ -46,44 +65,56 @@ class LogDirectories:
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
         """Return the directories by segment, or raise `Rejected` for a wrong root."""
-        earlier_segments = self._segments
         try:
             for names in self._listed.list_changes():
-                numbers = sorted(
-                    {number for each in names if (number := segment_of(each)) is not None}
-                )
-                self._segments = {
-                    number: earlier_segments.get(number) or self._directory(number)
-                    for number in numbers
-                }
-                self._others = {each: names[each] for each in names if segment_of(each) is None}
+                self._split_names(names)
         except FileNotFoundError:
-            self._segments, self._others = {}, {}
+            self._segments = {}
+            self._others = {}
             if isinstance(self.root, Path) or not self._is_checked:
                 check_root(self.root, self.stream)
                 self._is_checked = True
         self._kinds = {
-            name: judge_name(name, self.stream, None, self._ignored) for name in self._list_others()
+            name: judge_name(name, self.stream, None, self._ignored_patterns)
+            for name in self._list_others()
         }
         if not isinstance(self.root, Path):
             with ThreadPoolExecutor(max_workers=MAX_REQUESTS) as pool:
-                list(pool.map(lambda each: each.listing.fetch(), self._segments.values()))
+                list(pool.map(lambda segment: segment.listing.fetch(), self._segments.values()))
         return self._segments
 
-    def list_all(self) -> list[tuple[int, int, LogPath]]:
-        """Return segment, start offset and path of the files that were not returned before."""
-        return [
-            (number, start, directory.path / name)
-            for number, directory in self.segments().items()
-            for _, new_starts in directory.list_changes()
-            for name, start in new_starts.items()
-        ]
+    def _split_names(self, names: Names) -> None:
+        numbers: set[int] = set()
+        other_names = {}
+        for name, version in names.items():
+            number = segment_of(name)
+            if number is None:
+                other_names[name] = version
+            else:
+                numbers.add(number)
+        segments = {}
+        for number in sorted(numbers):
+            segments[number] = self._segments.get(number) or self._directory(number)
+        self._segments = segments
+        self._others = other_names
 
-    def list_kinds(self) -> Iterator[tuple[LogPath, str, NameKind]]:
-        """Yield directory, name and kind of the listed files that are not read."""
-        segment_kinds = {segment.path: segment.kinds for segment in self._segments.values()}
-        for directory, kinds in {self.root / self.stream: self._kinds, **segment_kinds}.items():
-            yield from ((directory, name, kinds[name]) for name in sorted(kinds))
+    def list_all(self) -> list[LogFile]:
+        """Return the files that were not returned before."""
+        files: list[LogFile] = []
+        for number, directory in self.segments().items():
+            for _, new_starts in directory.list_changes():
+                for name, start in new_starts.items():
+                    files.append(LogFile(number, start, directory.path / name))
+        return files
+
+    def list_kinds(self) -> Iterator[OtherName]:
+        """Yield the listed names that are not read."""
+        kinds_by_directory = {self.root / self.stream: self._kinds}
+        for segment in self._segments.values():
+            kinds_by_directory[segment.path] = segment.kinds
+        for directory, kinds in kinds_by_directory.items():
+            for name in sorted(kinds):
+                yield OtherName(directory, name, kinds[name])
 
     def check_names(self) -> None:
         """Raise `ForeignFile` if a listed name may have rows. Call it after all are listed."""
@@ -92,24 +123,35 @@ class LogDirectories:
                 raise ForeignFile(directory, name, kind)
 
     def _list_others(self) -> Iterator[str]:
-        store, stream = store_of(self.root), self.root / self.stream
+        store = store_of(self.root)
+        stream = self.root / self.stream
         for name, version in self._others.items():
             yield name
             if version is None and not is_hidden(name):  # it may be a directory
                 listing = store.watch(stream / name, self._monotonic, lambda _: False)
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    yield from (f"{name}/{inner_name}" for inner_name in listing.list_now())
+                    for inner_name in listing.list_now():
+                        yield f"{name}/{inner_name}"
 
     def _directory(self, segment: int) -> SegmentDirectory:
-        return SegmentDirectory(self.root, self.stream, segment, self._monotonic, self._ignored)
+        return SegmentDirectory(
+            self.root, self.stream, segment, self._monotonic, self._ignored_patterns
+        )
 
 
 class SegmentDirectory:
     """The directory of one segment."""
 
     __slots__ = (
-        *("_ignored", "_latest", "_names", "_segment", "_starts", "_stream"),
-        *("kinds", "listing", "path"),
+        "_ignored_patterns",
+        "_latest",
+        "_names",
+        "_segment",
+        "_starts",
+        "_stream",
+        "kinds",
+        "listing",
+        "path",
     )
 
     def __init__(
@@ -118,12 +160,16 @@ class SegmentDirectory:
         stream: str,
         segment: int,
         monotonic: Seconds,
-        ignored: Sequence[str] = (),
+        ignored_patterns: Sequence[str] = (),
     ) -> None:
-        self.path, self._ignored = segment_directory(root, stream, segment), ignored
-        can_resume = partial(sort_by_offset, stream=stream, segment=segment, ignored=ignored)
+        self.path = segment_directory(root, stream, segment)
+        self._ignored_patterns = ignored_patterns
+        can_resume = partial(
+            sort_by_offset, stream=stream, segment=segment, ignored_patterns=ignored_patterns
+        )
         self.listing = store_of(root).watch(self.path, monotonic, can_resume)
-        self._stream, self._segment = stream, segment
+        self._stream = stream
+        self._segment = segment
         self._names: Names = {}
         self._latest: Names = {}
         self._starts: dict[str, int] = {}
@@ -139,7 +185,8 @@ class SegmentDirectory:
             self._latest = names
             starts, new_starts = self._find_starts(names)
             yield starts, new_starts
-            self._names, self._starts = names, starts
+            self._names = names
+            self._starts = starts
 
     def list_names(self) -> Iterator[str]:
         """Yield the names of files with rows, keys or headers, or raise `ForeignFile`."""
@@ -151,6 +198,7 @@ class SegmentDirectory:
                 yield name
 
     def _find_starts(self, names: Names) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the start offsets of all files and of the new ones, and set the `kinds`."""
         earlier_names = self._names
         changed_names = [
             name
@@ -159,18 +207,20 @@ class SegmentDirectory:
         ]
         starts = {name: start for name, start in self._starts.items() if name in names}
         kinds = {name: kind for name, kind in self.kinds.items() if name in names}
-        kinds |= {name: self._judge(name) for name in changed_names if not is_beside_rows(name)}
-        name_starts = (
-            (name, start_of(name, self._stream, self._segment)) for name in changed_names
-        )
-        new_starts = {name: start for name, start in name_starts if start is not None}
-        self.kinds = {name: kind for name, kind in kinds.items() if kind != "rows"}
-        return {**starts, **new_starts}, dict(
-            sorted(new_starts.items(), key=lambda version: version[1])
-        )
+        new_starts: dict[str, int] = {}
+        for name in changed_names:
+            start = start_of(name, self._stream, self._segment)
+            if start is not None:
+                new_starts[name] = start
+            kind = self._judge(name)
+            if kind != "rows" and not is_beside_rows(name):
+                kinds[name] = kind
+        self.kinds = kinds
+        sorted_names = sorted(new_starts, key=new_starts.__getitem__)
+        return {**starts, **new_starts}, {name: new_starts[name] for name in sorted_names}
 
     def _judge(self, name: str) -> NameKind:
-        return judge_name(name, self._stream, self._segment, self._ignored)
+        return judge_name(name, self._stream, self._segment, self._ignored_patterns)
 
     def identify(self, name: str) -> object:
         """Return a value that changes with the file, or raise `FileNotFoundError`."""
@@ -182,14 +232,15 @@ class SegmentDirectory:
 
 def check_root(root: LogPath, stream: str) -> None:
     store = store_of(root)
-    inside = [name for name in store.list_names(root) if not is_hidden(name)]
-    for name in inside:
+    names = [name for name in store.list_names(root) if not is_hidden(name)]
+    for name in names:
         if segment_of(name) is not None:
             raise Rejected(
                 f"{root} holds {name}, as a stream's log does: the root is {root.parent}"
             )
-    for name in inside:
-        if any(segment_of(folder) is not None for folder in store.list_names(root / name / stream)):
+    for name in names:
+        inner_names = store.list_names(root / name / stream)
+        if any(segment_of(inner_name) is not None for inner_name in inner_names):
             raise Rejected(
                 f"{root} has no log of stream {stream!r}, which is below {name}: the root is "
                 f"{root / name}"

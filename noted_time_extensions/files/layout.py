@@ -67,8 +67,9 @@ class UnreadableFile(Rejected):
 
 def explain_damage(error: Exception) -> str:
     """Return the reason of an `UnreadableFile` for an error of pyarrow."""
-    is_empty = "file size is 0 bytes" in str(error)
-    return "is empty" if is_empty else f"not a whole Parquet file: {error}"
+    if "file size is 0 bytes" in str(error):
+        return "is empty"
+    return f"not a whole Parquet file: {error}"
 
 
 class ForeignFile(UnreadableFile, UnreadableRows):
@@ -125,12 +126,12 @@ def start_of(name: str, stream: str, segment: int | None) -> int | None:
 
 
 def judge_name(
-    name: str, stream: str, segment: int | None, ignored: Sequence[str] = ()
+    name: str, stream: str, segment: int | None, ignored_patterns: Sequence[str] = ()
 ) -> NameKind:
     """Return the kind of a name in a segment's directory, or with `None` in the stream's.
 
-    A name in a deeper directory has slashes. `ignored` has patterns of foreign names to pass over:
-    they match the whole name, or a part between slashes.
+    A name in a deeper directory has slashes. Foreign names that `ignored_patterns` match, either as
+    a whole or in a part between slashes, are passed over.
 
     >>> suffixes = ".parquet", ".parquet.tmp", ".json", ".parquet.gz", ".parquet.crc"
     >>> [judge_name(f"a+0+7{suffix}", "a", 0) for suffix in suffixes]
@@ -140,23 +141,32 @@ def judge_name(
     >>> judge_name("hour=7/a+0+7.parquet", "a", 0, ["hour=*"])
     'passed over'
     """
-    *folders, last = name.split("/")
-    if any(map(is_hidden, folders)) or is_beside_rows(last) or _WITHOUT_ROWS.fullmatch(last):
+    parts = name.split("/")
+    folders = parts[:-1]
+    last = parts[-1]
+    is_below_hidden = any(is_hidden(folder) for folder in folders)
+    if is_below_hidden or is_beside_rows(last) or _WITHOUT_ROWS.fullmatch(last):
         return "passed over"
     is_file = segment is not None and not folders
     if is_file and start_of(last, stream, segment) is not None:
         return "rows"
-    if any(fnmatchcase(part, pattern) for part in (name, *folders, last) for pattern in ignored):
+    if any(_matches(name, pattern) for pattern in ignored_patterns):
         return "passed over"
     stem = "" if _CODEC_NAME.fullmatch(last) else last.rpartition(".")[0]
     if is_file and start_of(stem, stream, segment) is not None:
         return "being written"
     is_row_file = re.match(rf"{re.escape(stream)}\+\d+\+\d", last)
-    return "foreign" if is_row_file or _DATA_NAME.fullmatch(last) else "passed over"
+    if is_row_file or _DATA_NAME.fullmatch(last):
+        return "foreign"
+    return "passed over"
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return any(fnmatchcase(part, pattern) for part in (name, *name.split("/")))
 
 
 def sort_by_offset(
-    names: Sequence[str], stream: str, segment: int, ignored: Sequence[str] = ()
+    names: Sequence[str], stream: str, segment: int, ignored_patterns: Sequence[str] = ()
 ) -> bool:
     """Return whether a new file's name sorts behind these sorted names.
 
@@ -168,22 +178,22 @@ def sort_by_offset(
     >>> sort_by_offset(["a+0+9990000000.parquet"], "a", 0)
     False
     """
-    kinds = {name: judge_name(name, stream, segment, ignored) for name in names}
-    rows = [name for name, kind in kinds.items() if kind == "rows"]
-    matches = [
-        match
-        for name in rows
-        if (match := _FILE_NAME.fullmatch(name)) is not None and match[4] is None
-    ]
-    widths = {len(match[3]) for match in matches}
-    if (
-        len(matches) < len(rows)
-        or len(widths) != 1
-        or not REFUSED_KINDS.keys().isdisjoint(kinds.values())
-    ):
+    widths: set[int] = set()
+    start_digits = ""
+    for name in names:
+        kind = judge_name(name, stream, segment, ignored_patterns)
+        if kind in REFUSED_KINDS:
+            return False
+        if kind == "rows":
+            match = _FILE_NAME.fullmatch(name)
+            if match is None or match[4] is not None:  # with the last offset, too
+                return False
+            start_digits = match[3]
+            widths.add(len(start_digits))
+    if len(widths) != 1:
         return False
     limit: int = 10 ** widths.pop()
-    return int(matches[-1][3]) < limit - max(limit // 100, LEAST_MARGIN)
+    return int(start_digits) < limit - max(limit // 100, LEAST_MARGIN)
 
 
 def is_hidden(name: str) -> bool:

@@ -46,7 +46,8 @@ def convert_local_times(values: Column, zone: tzinfo) -> LocalTimes:
     if not pa.types.is_timestamp(kind) or kind.tz is not None:
         raise Rejected(f"{kind} has no local times: pass timestamps without a zone")
     local = count_ms(values)
-    offsets = second_offsets = pa.nulls(len(local), pa.int64())
+    offsets = pa.nulls(len(local), pa.int64())
+    second_offsets = offsets
     spans = _list_spans(local, zone)
     years = set(pc.unique(pc.year(pc.cast(local, pa.timestamp("ms")))).to_pylist())
     for span in spans:
@@ -56,11 +57,15 @@ def convert_local_times(values: Column, zone: tzinfo) -> LocalTimes:
             second_offsets = pc.if_else(is_inside, span.second_offset, second_offsets)
     other_times = _list_others(local, spans)
     if len(other_times):
-        pairs = [_find_offsets(each, zone) for each in other_times.to_pylist()]
-        first, second = (pa.array(each, pa.int64()) for each in zip(*pairs, strict=True))
+        first_list: list[int | None] = []
+        second_list: list[int | None] = []
+        for local_ms in other_times.to_pylist():
+            first, second = _find_offsets(local_ms, zone)
+            first_list.append(first)
+            second_list.append(second)
         places = pc.index_in(local, value_set=other_times)
-        offsets = pc.coalesce(offsets, first.take(places))
-        second_offsets = pc.coalesce(second_offsets, second.take(places))
+        offsets = pc.coalesce(offsets, pa.array(first_list, pa.int64()).take(places))
+        second_offsets = pc.coalesce(second_offsets, pa.array(second_list, pa.int64()).take(places))
     times = pc.subtract(local, offsets)
     skipped_count = times.null_count - local.null_count
     return LocalTimes(times, pc.subtract(local, second_offsets), skipped_count)
@@ -80,15 +85,17 @@ def count_ms(values: Column) -> Column:
 
 def _list_spans(local: Column, zone: tzinfo) -> Sequence[LocalSpan]:
     bounds = pc.min_max(local)
-    first_ms, last_ms = bounds["min"].as_py(), bounds["max"].as_py()
+    first_ms = bounds["min"].as_py()
+    last_ms = bounds["max"].as_py()
     if first_ms is None:
         return []
     return list_local_spans(zone, first_ms - 2 * DAY_MS, last_ms + 2 * DAY_MS)
 
 
 def _list_years(span: LocalSpan) -> range:
-    first, last = (FIRST_MIDNIGHT + timedelta(milliseconds=ms) for ms in (span.start, span.end - 1))
-    return range(first.year, last.year + 1)
+    first_time = FIRST_MIDNIGHT + timedelta(milliseconds=span.start)
+    last_time = FIRST_MIDNIGHT + timedelta(milliseconds=span.end - 1)
+    return range(first_time.year, last_time.year + 1)
 
 
 def _find_inside(local: Column, start: int, end: int) -> Column:

@@ -37,7 +37,7 @@ from noted_time.extending import (
 )
 from noted_time_extensions.files.arrow_rows import count_nulls, open_parquet, read_span
 from noted_time_extensions.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
-from noted_time_extensions.files.directories import LogDirectories, SegmentDirectory
+from noted_time_extensions.files.directories import LogDirectories, LogFile, SegmentDirectory
 from writer_client import Seen
 from writer_client.extending import unix_ms
 
@@ -66,11 +66,11 @@ class LogEnds:
         self.stream = validate_name("stream", stream)
         self._directories = LogDirectories(self.root, stream, monotonic, ignore)
         self._segments: dict[int, _Segment] = {}
-        self._new: list[tuple[int, int, LogPath]] = []
+        self._new_files: list[LogFile] = []
 
     def __call__(self) -> Seen:
         self._find_ends()
-        self._new.clear()
+        self._new_files.clear()
         return Seen(self.ends)
 
     @property
@@ -93,14 +93,14 @@ class LogEnds:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
 
     def _find_ends(self) -> None:
-        directories, earlier_segments = self._list_segments(), self._segments
+        directories = self._list_segments()
+        segments = {}
         try:
-            self._segments = {
-                number: earlier_segments.get(number) or _Segment(directories[number])
-                for number in directories
-            }
-            for number, segment in self._segments.items():
-                self._new += [(number, *file) for file in segment.find_new_files()]
+            for number, directory in directories.items():
+                segments[number] = self._segments.get(number) or _Segment(number, directory)
+            self._segments = segments
+            for segment in segments.values():
+                self._new_files += segment.find_new_files()
             self._directories.check_names()
         except OSError as error:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
@@ -136,10 +136,15 @@ class LogTimes(LogEnds):
         nulls: Nulls = "hold",
     ) -> None:
         super().__init__(root, stream, ignore=ignore)
-        self._field, self._form, self._nulls = field, form, nulls
+        self._field = field
+        self._form = form
+        self._nulls = nulls
         self._passed = PassedOver(passes, now=unix_ms())
         self._kind: EventTimeKind | None = None
-        self.unusable, self.without_time, self.null_times, self.twice = 0, 0, 0, 0
+        self.unusable = 0
+        self.without_time = 0
+        self.null_times = 0
+        self.twice = 0
 
     @property
     def event_time_form(self) -> EventTimeForm | None:
@@ -156,26 +161,32 @@ class LogTimes(LogEnds):
         self._find_ends()
         if self._form.bounds is None:
             self._form = self._form.judge(self._field, self._list_first(), unix_ms())
-        files = [(segment, start, path, self._read(path)) for segment, start, path in self._new]
-        self._new.clear()
-        newest, now = dict[int, int](), unix_ms()
-        for segment, start, path, file_times in files:
-            self._report(path, file_times)
-            if file_times.largest is not None:
-                newest[segment] = max(file_times.largest, newest.get(segment, file_times.largest))
-            if file_times.newest == "time":
-                self._passed.end(segment)
-            elif file_times.newest == "unusable":
-                self._passed.add(segment, start, now=now)
-            elif file_times.newest == "null" and self._nulls == "hold":
-                self._passed.add(segment, start, now=now, is_null=True)
+        files = [(file, self._read(file.path)) for file in self._new_files]
+        self._new_files.clear()
+        newest: dict[int, int] = {}
+        now = unix_ms()
+        for file, file_times in files:
+            self._report(file.path, file_times)
+            time = file_times.largest
+            if time is not None:
+                newest[file.segment] = max(time, newest.get(file.segment, time))
+            self._pass_over(file, file_times, now)
         active = dict.fromkeys(self._passed.find_active(now=now))
-        largest, facts = max(newest.values(), default=None), self._passed.list_facts(now=now)
+        largest = max(newest.values(), default=None)
+        facts = self._passed.list_facts(now=now)
         return Seen(self.ends, {**active, **newest}, largest, tuple(facts))
 
+    def _pass_over(self, file: LogFile, file_times: _FileTimes, now: int) -> None:
+        if file_times.newest == "time":
+            self._passed.end(file.segment)
+        elif file_times.newest == "unusable":
+            self._passed.add(file.segment, file.start, now=now)
+        elif file_times.newest == "null" and self._nulls == "hold":
+            self._passed.add(file.segment, file.start, now=now, is_null=True)
+
     def _list_first(self) -> Iterator[object]:
-        for _, _, path in self._new:
-            with suppress(FileNotFoundError), self._open(path) as parquet:
+        for file in self._new_files:
+            with suppress(FileNotFoundError), self._open(file.path) as parquet:
                 for batch in parquet.iter_batches(FIRST_TIMES, columns=[self._field]):
                     yield from list_first(batch.column(0), self._field, self._form)
 
@@ -229,11 +240,15 @@ class LogTimes(LogEnds):
         span = read_span(parquet, self._field)
         if span is None:
             return None
-        ends = [span.least, span.largest]
+        least_ms = span.least
+        largest_ms = span.largest
         if not is_timestamp:
-            ends = [*map(self._form.scale_to_ms, ends)]
+            least_ms = self._form.scale_to_ms(least_ms)
+            largest_ms = self._form.scale_to_ms(largest_ms)
         bounds = self._form.bounds or ANY_TIME
-        return ends[-1] if all(end in bounds for end in ends) else None
+        if least_ms not in bounds or largest_ms not in bounds:
+            return None  # the rows outside have to be counted
+        return largest_ms
 
 
 @dataclass(slots=True)
@@ -273,24 +288,29 @@ class _FileTimes:
 
 
 class _Segment:
-    __slots__ = ("_directory", "_last", "end")
+    __slots__ = ("_directory", "_last", "_number", "end")
 
-    def __init__(self, directory: SegmentDirectory) -> None:
+    def __init__(self, number: int, directory: SegmentDirectory) -> None:
+        self._number = number
         self._directory = directory
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def find_new_files(self) -> list[tuple[int, LogPath]]:
-        """Return the first offset and the path of each."""
-        files: list[tuple[int, LogPath]] = []
+    def find_new_files(self) -> list[LogFile]:
+        """Return the files that were not returned before, and find the end."""
+        files: list[LogFile] = []
         for starts, new_starts in self._directory.list_changes():
             self._find_end(starts)
-            files = [(starts[name], self._directory.path / name) for name in new_starts]
+            files = [
+                LogFile(self._number, start, self._directory.path / name)
+                for name, start in new_starts.items()
+            ]
         return files
 
     def _find_end(self, starts: dict[str, int]) -> None:
         if not starts:
-            self._last, self.end = (), 0
+            self._last = ()
+            self.end = 0
             return
         name = max(starts, key=starts.__getitem__)
         last = (name, self._directory.identify(name))

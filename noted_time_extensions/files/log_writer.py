@@ -74,11 +74,9 @@ class SegmentLogWriter:
         self.client = client
         self._columns = _map_columns(event_time)
         self._root = parse_root(root)
-        self._open = partial(SegmentFiles, self._root, stream, ignored=ignore)
+        self._open = partial(SegmentFiles, self._root, stream, ignored_patterns=ignore)
         self._files = {segment: self._open(segment, schema=schema) for segment in segments}
-        self._start_ends = {
-            segment: files.end for segment, files in self._files.items() if files.end
-        }
+        self._start_ends = _list_ends(self._files)
         self._appended: dict[int, int] = {}
         self._largest: dict[str | None, int] = {}
         self._late_rows = 0
@@ -139,18 +137,21 @@ class SegmentLogWriter:
                 return files.end, False
             spans = {domain: find_span(table, column) for domain, column in self._columns.items()}
             self._join()
-            is_appended = files.append(table, batch)
-            self._track(files.segment, files.end, spans, table.num_rows if is_appended else 0)
-            if is_appended:
-                self._count_late(table, spans)
-            return files.end, is_appended
+            if not files.append(table, batch):
+                self._track(files.segment, files.end, spans, 0)
+                return files.end, False
+            self._track(files.segment, files.end, spans, table.num_rows)
+            self._count_late(table, spans)
+            return files.end, True
 
     def _convert_rows(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
         if isinstance(rows, list) and not rows:
             return None
         check_zones(rows, self._columns.values(), files.schema)
         table = as_table(rows, files.schema)
-        return table if table.num_rows else None
+        if not table.num_rows:
+            return None
+        return table
 
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended any more.
@@ -167,21 +168,20 @@ class SegmentLogWriter:
         """Runs in the sender's thread or task, possibly during an `append`."""
         segments = {segment: self._open(segment) for segment in self._files}
         for segment, files in segments.items():
-            if files.end < (noted_end := noted_position.get(segment, 0)):
+            noted_end = noted_position.get(segment, 0)
+            if files.end < noted_end:
                 fact = f"segment {segment} ends at {files.end}, and {noted_end} was noted"
                 root = self._root.absolute() if isinstance(self._root, Path) else self._root
                 raise Recreated(f"file log {str(root)!r}", fact)
-        largest = {}
+        max_times: dict[str | None, int] = {}
         for domain, column in self._columns.items():
-            found_times = (
-                files.find_largest_time(column, beyond=noted_position.get(segment, 0))
-                for segment, files in segments.items()
-            )
-            times = [min(time, LARGEST_TIME) for time in found_times if time is not None]
-            if times:
-                largest[domain] = max(times)
-        self._start_ends = {segment: files.end for segment, files in segments.items() if files.end}
-        return FoundPosition(self._start_ends, largest)
+            for segment, files in segments.items():
+                time = files.find_largest_time(column, beyond=noted_position.get(segment, 0))
+                if time is not None:
+                    time = min(time, LARGEST_TIME)
+                    max_times[domain] = max(time, max_times.get(domain, time))
+        self._start_ends = _list_ends(segments)
+        return FoundPosition(self._start_ends, max_times)
 
     def _join(self) -> None:
         if self.client is not None:
@@ -193,20 +193,21 @@ class SegmentLogWriter:
         if segment is None and len(self._files) == 1:
             return next(iter(self._files.values()))
         if segment is None or segment not in self._files:
-            numbers = ", ".join(map(str, self._files))
+            numbers = ", ".join(str(number) for number in self._files)
             raise Rejected(f"segment {segment} is not open: give `segment` as one of {numbers}")
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
         self._appended[segment] = end
+        uncounted_rows = rows  # of several domains, only the first counts them
         for domain, span in spans.items():
             self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))
             if self.client is not None:
                 with suppress(Fenced):
                     self.client.wrote(
-                        span.largest, domain=domain, position={segment: end}, rows=rows
+                        span.largest, domain=domain, position={segment: end}, rows=uncounted_rows
                     )
-            rows = 0
+            uncounted_rows = 0
 
     def _count_late(self, table: pa.Table, spans: Mapping[str | None, Span]) -> None:
         if self.client is None:
@@ -220,6 +221,10 @@ class SegmentLogWriter:
                         self.client.wrote_late(
                             late.rows, late.min_time, late.max_time, domain=domain
                         )
+
+
+def _list_ends(segments: Mapping[int, SegmentFiles]) -> dict[int, int]:
+    return {segment: files.end for segment, files in segments.items() if files.end}
 
 
 def _map_columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -42,15 +43,16 @@ class SegmentFiles:
     segment: int
     end: int = 0
     schema: pa.Schema | None = None
-    ignored: Sequence[str] = ()
+    ignored_patterns: Sequence[str] = ()
     _last: LogPath | None = None
     _directory: SegmentDirectory = field(init=False)
     _store: LogStore = field(init=False)
 
     def __post_init__(self) -> None:
         self._store = store_of(self.root)
-        names = self.root, self.stream, self.segment
-        self._directory = SegmentDirectory(*names, time.monotonic, self.ignored)
+        self._directory = SegmentDirectory(
+            self.root, self.stream, self.segment, time.monotonic, self.ignored_patterns
+        )
         self._store.prepare(self._directory.path)
         if self.schema is not None:
             self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
@@ -68,18 +70,20 @@ class SegmentFiles:
         if starts:
             self._step_to(starts[-1])
         else:
-            self._last, self.end = None, 0
+            self._last = None
+            self.end = 0
 
     def find_largest_time(self, column: str, *, beyond: int) -> int | None:
         """Return the largest time in ms in the files with rows beyond an offset."""
         starts = [start for start in self._list_starts() if start < self.end]
-        later_starts = [
-            file_start
-            for file_start, end in zip(starts, [*starts, self.end][1:], strict=True)
-            if end > beyond
-        ]
-        times = [self._read_largest_time(self._build_path(start), column) for start in later_starts]
-        return max((time for time in times if time is not None), default=None)
+        ends = [*starts, self.end][1:]
+        times: list[int] = []
+        for start, end in zip(starts, ends, strict=True):
+            if end > beyond:
+                time = self._read_largest_time(self._build_path(start), column)
+                if time is not None:
+                    times.append(time)
+        return max(times, default=None)
 
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
         """Append the rows, and return whether this was necessary.
@@ -91,9 +95,8 @@ class SegmentFiles:
             self.find_end()
             if self.holds(batch):
                 return False
-        with self._store.create(
-            self._directory.path, lambda file: _write_rows(table, batch, file)
-        ) as publish:
+        write = partial(_write_rows, table, batch)
+        with self._store.create(self._directory.path, write) as publish:
             if batch is None and self._last and self._store.identify(self._last) is None:
                 self.find_end()
             attempts = 0
@@ -112,13 +115,13 @@ class SegmentFiles:
         return True
 
     def holds(self, batch: Batch) -> bool:
-        newest = (
-            _reaches(self._build_path(start), batch) for start in reversed(self._list_starts())
-        )
-        is_held = next((has_batch for has_batch in newest if has_batch is not None), False)
-        if is_held:
-            self._store.sync(self._directory.path)
-        return is_held
+        for start in reversed(self._list_starts()):
+            has_batch = _reaches(self._build_path(start), batch)
+            if has_batch:
+                self._store.sync(self._directory.path)
+            if has_batch is not None:
+                return has_batch
+        return False
 
     def _try_link(self, publish: Publish, rows: int) -> bool:
         if self.end + rows > MAX_INT64:
@@ -126,16 +129,20 @@ class SegmentFiles:
         target = self._build_path(self.end)
         if not publish(target):
             return False
-        self._last, self.end = target, self.end + rows
+        self._last = target
+        self.end += rows
         return True
 
     def _step_to(self, start: int) -> None:
         path = self._build_path(start)
         with open_parquet(path) as file:
-            rows, schema = file.metadata.num_rows, file.schema_arrow
+            rows = file.metadata.num_rows
+            schema = file.schema_arrow
         if not rows:
             raise Rejected(f"{path} holds no rows, so nothing can follow it")
-        self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
+        self._last = path
+        self.end = start + rows
+        self.schema = schema.remove_metadata()
 
     def _read_largest_time(self, path: LogPath, column: str) -> int | None:
         with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as file:
@@ -144,7 +151,7 @@ class SegmentFiles:
         return None  # the file has just been removed
 
     def _list_starts(self) -> list[int]:
-        return sorted(map(self._parse_start, self._directory.list_names()))
+        return sorted(self._parse_start(name) for name in self._directory.list_names())
 
     def _parse_start(self, name: str) -> int:
         start = start_of(name, self.stream, self.segment)
@@ -158,7 +165,10 @@ class SegmentFiles:
 
 
 def _write_rows(table: pa.Table, batch: Batch | None, file: BinaryIO) -> None:
-    metadata = (table.schema.metadata or {}) if batch is None else batch.to_metadata()
+    if batch is None:
+        metadata = table.schema.metadata or {}
+    else:
+        metadata = batch.to_metadata()
     rows = table.replace_schema_metadata({**metadata, APPEND_KEY: uuid4().hex})
     pq.write_table(rows, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
 
