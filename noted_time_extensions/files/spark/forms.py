@@ -35,8 +35,8 @@ NOT_STATED = (
     '--event-time-form "column={column} {pair}"`)'
 )
 
-ZONE_REMEDY = {"what": "times without a zone", "option": 'zone="UTC"', "pair": "zone=UTC"}
-UNIT_REMEDY = {"what": "numbers", "option": 'unit="ms"', "pair": "unit=ms"}
+ZONE_NOT_STATED = {"what": "times without a zone", "option": 'zone="UTC"', "pair": "zone=UTC"}
+UNIT_NOT_STATED = {"what": "numbers", "option": 'unit="ms"', "pair": "unit=ms"}
 
 ANOTHER_OWN = (
     "the query reads column `{column}` with {own}, and stream {stream} states {stated}: leave out "
@@ -202,12 +202,10 @@ def refuse_unknown(kind: pa.DataType, column: str, stream: str) -> None:
     """Raise `Rejected` for a column that can be read in several ways, with the remedy."""
     if not is_doubtful(kind):
         return
-    remedy = ZONE_REMEDY
+    fault = ZONE_NOT_STATED
     if find_kind(kind) == "number":
-        remedy = UNIT_REMEDY
-    raise Rejected(
-        NOT_STATED.format(column=column, stream=stream, program=name_program(), **remedy)
-    )
+        fault = UNIT_NOT_STATED
+    raise Rejected(NOT_STATED.format(column=column, stream=stream, program=name_program(), **fault))
 
 
 def warn_of_utc(forms: ColumnForms) -> None:
