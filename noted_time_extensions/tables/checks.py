@@ -24,7 +24,9 @@ def complete_to(
 ) -> TableClaim | None:
     """Return a table's valid claim, or `None`; see `standing`."""
     claim = standing(table, names, at=at)
-    return None if isinstance(claim, NoClaim) else claim
+    if isinstance(claim, NoClaim):
+        return None
+    return claim
 
 
 def standing(
@@ -40,7 +42,10 @@ def standing(
     Raises `Rejected` for a missing table or rows that are not a history, `Unreachable`, and
     `ImportError` if a package must be installed.
     """
-    history = open_history(table, at) if isinstance(table, str) else history_of(table, at=at)
+    if isinstance(table, str):
+        history = open_history(table, at)
+    else:
+        history = history_of(table, at=at)
     return history.claim(tuple(names) if names is not None else None)
 
 

@@ -160,7 +160,9 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
             times = [None] * len(streams)
         sources = []
         for stream, domain, at_most in zip(streams, domains, times, strict=True):
-            lag_ms = self.lag_ms if domain == INGESTION_NAME else 0
+            lag_ms = 0
+            if domain == INGESTION_NAME:
+                lag_ms = self.lag_ms
             sources.append(ClaimSource(stream, domain or None, lag_ms, at_most))
         return tuple(sources)
 
@@ -222,14 +224,12 @@ def find_greatest(times: Iterable[int | None]) -> int | None:
     >>> find_greatest([1, 2]), find_greatest([1, None]), find_greatest([])
     (2, None, None)
     """
-    known_times = _list_known(times)
-    return max(known_times) if known_times else None
+    return max(_list_known(times), default=None)
 
 
 def find_least(times: Iterable[int | None]) -> int | None:
     """Return the least time, `None` if one is not known, or without times."""
-    known_times = _list_known(times)
-    return min(known_times) if known_times else None
+    return min(_list_known(times), default=None)
 
 
 def _list_known(times: Iterable[int | None]) -> list[int]:

@@ -125,7 +125,7 @@ def _replace_batch(memory: Memory, changed_batch: RememberedBatch) -> Memory:
 def _find_last_written(memory: Sequence[RememberedBatch], number: int) -> int:
     """Return the last batch with records before a batch, or -1."""
     numbers = [batch.batch for batch in memory if batch.records]
-    return max((written for written in numbers if written < number), default=-1)
+    return max((earlier for earlier in numbers if earlier < number), default=-1)
 
 
 def _find_unwritten(memory: Sequence[RememberedBatch], number: int) -> int:

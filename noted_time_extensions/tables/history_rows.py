@@ -138,7 +138,9 @@ def _parse_metadata(text: object) -> Row:
 
 
 def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
-    target = MAIN_BRANCH if at is None else at
+    target = at
+    if at is None:
+        target = MAIN_BRANCH
     for row in rows:
         if row["snapshot_id"] == target or row.get("ref") == target:
             return int(row["snapshot_id"])

@@ -74,15 +74,10 @@ def inherit(  # noqa: PLR0913 - the options of the command
     if time_of.endswith("window.start") and not delay_ms:
         raise Rejected(WINDOW_START.format(time_of))
     static_urls = {make_absolute(source) for source in static}
-    pins = [source if isinstance(source, Pin) else Pin.parse(source) for source in sources]
-    pins = [
-        replace(pinned_source, table=make_absolute(pinned_source.table)) for pinned_source in pins
-    ]
-    histories = {
-        pinned_source: open_history(pinned_source.table)
-        for pinned_source in pins
-        if pinned_source.table not in static_urls
-    }
+    histories = {}
+    for source_pin in _parse_pins(sources):
+        if source_pin.table not in static_urls:
+            histories[source_pin] = open_history(source_pin.table)
     if not histories:
         raise Rejected(f"{table} inherits nothing: name a source with a claim")
     written_table = LoadedTable(table)
@@ -96,3 +91,14 @@ def inherit(  # noqa: PLR0913 - the options of the command
     record = replace(record, id=token_hex(8))
     written_table.append_nothing(format_properties(history, record))
     return Inheritance(record, former)
+
+
+def _parse_pins(sources: Iterable[Pin | str]) -> list[Pin]:
+    """Return the pins of sources, with absolute URLs."""
+    pins = []
+    for source in sources:
+        source_pin = source
+        if not isinstance(source_pin, Pin):
+            source_pin = Pin.parse(source_pin)
+        pins.append(replace(source_pin, table=make_absolute(source_pin.table)))
+    return pins

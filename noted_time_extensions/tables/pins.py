@@ -221,13 +221,17 @@ def _combine_writers(table_claims: Sequence[TableClaim], delay_ms: int) -> dict[
         for table_claim in table_claims:
             sources += table_claim.list_sources()
     from_time = find_greatest(table_claim.from_time for table_claim in table_claims)
+    if from_time is not None:
+        from_time = shift_bound(from_time, delay_ms)
     first_lower = find_greatest(table_claim.first_lower for table_claim in table_claims)
+    if first_lower is not None:
+        first_lower = shift_bound(first_lower, delay_ms)
     return {
         **join_sources(sources),
         "missing_writers": _join_missing_writers(table_claims),
         "vouched": counts,
-        "from_time": None if from_time is None else shift_bound(from_time, delay_ms),
-        "first_lower": None if first_lower is None else shift_bound(first_lower, delay_ms),
+        "from_time": from_time,
+        "first_lower": first_lower,
         "is_from_time_stated": any(claim.is_from_time_stated for claim in claims),
         "max_time_ahead_ms": find_greatest(claim.max_time_ahead_ms for claim in claims),
         "keeps_late_rows": find_whether_all_keep(claims),

@@ -236,7 +236,9 @@ class TableHistory(Struct, frozen=True):
 
     @property
     def version(self) -> int | None:
-        return self.commits[-1].id if self.commits else None
+        if not self.commits:
+            return None
+        return self.commits[-1].id
 
     def cut_at(self, version: int) -> TableHistory | None:
         """Return the history up to a version, `None` if it does not contain the version."""
@@ -394,7 +396,9 @@ class _Fold:
             before = self._statuses.get(name, ClaimStatus())
             self._statuses[name] = self._apply_record(before, claim, commit, place)
         for claim in records.values():
-            for name in claim.names if claim.name in self._statuses else ():
+            if claim.name not in self._statuses:
+                continue
+            for name in claim.names:
                 self._statuses.setdefault(name, ClaimStatus(why=HISTORY_EXPIRED, at=commit.id))
         self._note_commit(place, commit, records)
 
@@ -491,7 +495,9 @@ class _Fold:
             return wrong_predecessor
         if self._history.is_numbered:
             return HISTORY_EXPIRED
-        last_seen = claim.after if claim.seen is None else claim.seen
+        last_seen = claim.seen
+        if last_seen is None:
+            last_seen = claim.after
         place = self._places.get(last_seen)
         if place is None or self._changed_at > place:
             return HISTORY_EXPIRED
@@ -504,10 +510,14 @@ class _Fold:
         whether the claim ended, or rows changed, after it.
         """
         wrong_predecessor = WRONG_PREDECESSOR.format(claim.after)
-        place = None if claim.after is None else self._places.get(claim.after)
+        place = None
+        if claim.after is not None:
+            place = self._places.get(claim.after)
         if place is None:
             return wrong_predecessor if self._history.is_whole else HISTORY_EXPIRED
-        last_id = claim.after_id if place < 0 else self._last_ids[place]
+        last_id = claim.after_id
+        if place >= 0:
+            last_id = self._last_ids[place]
         is_expired = not last_id and not self._history.is_whole
         if last_id != claim.after_id and not is_expired:
             return wrong_predecessor

@@ -558,12 +558,12 @@ def describe_read(planned_batch: PlannedBatch) -> Mapping[str, Any]:
     if len(reads) == 1:
         cut = reads[0].cut
     first_lowers: list[int | None] = []
-    for read in reads:
-        first_lower = read.first_lower
+    for source_read in reads:
+        first_lower = source_read.first_lower
         if first_lower is not None:
-            first_lower = shift_bound(first_lower, -read.source.lag_ms)
+            first_lower = shift_bound(first_lower, -source_read.source.lag_ms)
         first_lowers.append(first_lower)
-    sources = join_sources(read.source for read in reads)
+    sources = join_sources([source_read.source for source_read in reads])
     return {**sources, "cut": cut, "first_lower": find_greatest(first_lowers)}
 
 

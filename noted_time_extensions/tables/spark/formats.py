@@ -40,11 +40,20 @@ def open_table(url: str) -> OpenTable:
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if kind == "delta":
         has_connector = "io.delta" in str(spark.conf.get("spark.sql.extensions", ""))
-        return DeltaTable(spark, location) if has_connector else DeltaLibrary(location)
+        if has_connector:
+            return DeltaTable(spark, location)
+        return DeltaLibrary(location)
     catalog = location.partition(".")[0]
     if "iceberg" not in str(spark.conf.get(f"spark.sql.catalog.{catalog}", "")):
         raise Rejected(NO_CONNECTOR.format(catalog, spark.version))
     return IcebergTable(spark, location)
+
+
+def _read_history(log: DeltaLog) -> TableHistory:
+    """Return the history of a table, without commits if there is none yet."""
+    if not log.exists():
+        return TableHistory(())
+    return log.history()
 
 
 class OpenTable(ABC):
@@ -83,7 +92,7 @@ class DeltaTable(OpenTable):
     def history(self) -> TableHistory:
         """Read with deltalake if it is there, which is 20x faster than the connector."""
         if find_spec("deltalake") and "://" not in self._location:
-            return self._log.history() if self._log.exists() else TableHistory(())
+            return _read_history(self._log)
         return self._list_versions()
 
     def _list_versions(self) -> TableHistory:
@@ -142,7 +151,7 @@ class DeltaLibrary(OpenTable):
         self._log = DeltaLog(location)
 
     def history(self) -> TableHistory:
-        return self._log.history() if self._log.exists() else TableHistory(())
+        return _read_history(self._log)
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         schema = rows.limit(0).toArrow().schema
@@ -194,10 +203,10 @@ class IcebergTable(OpenTable):
             raise Rejected(STAGED_SNAPSHOTS)
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
         snapshot_rows = [row.asDict() for row in rows]
-        present_ref = branch if any(row["ref"] == branch for row in snapshot_rows) else None
-        return history_of(
-            snapshot_rows, {row["key"]: row["value"] for row in properties}, at=present_ref
-        )
+        property_values = {row["key"]: row["value"] for row in properties}
+        present_refs = {row["ref"] for row in snapshot_rows}
+        present_branch = branch if branch in present_refs else None
+        return history_of(snapshot_rows, property_values, at=present_branch)
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         writer = rows.writeTo(self._name).options(**options)
