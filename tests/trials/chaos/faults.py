@@ -190,8 +190,8 @@ REPLICA_FAULTS: Faults[Arena] = {
     "stop": stop,
     "pause": pause,
     # as its administrators would in an emergency
-    "database-crash": partial(restart_database, how=signal.SIGQUIT, away_s=(0.0, 2.0)),
-    "database-outage": partial(restart_database, how=signal.SIGKILL, away_s=OUTAGE_S),
+    "database-crash": partial(restart_database, stop_signal=signal.SIGQUIT, away_s=(0.0, 2.0)),
+    "database-outage": partial(restart_database, stop_signal=signal.SIGKILL, away_s=OUTAGE_S),
     "cut": partial(fail_links, mode="cut", for_s=(0.5, LEASE_S + 2.0)),
     "half-open": partial(fail_links, mode="swallowing"),
     "stall": partial(fail_links, mode="stalled"),
