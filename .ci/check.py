@@ -36,6 +36,7 @@ CHECKS: dict[str, Callable[[], int]] = {
     "alembic check": alembic_check,
     "reference": reference,
     "plain words": lambda: call("python", ".ci/words.py"),
+    "plain code": lambda: call("python", ".ci/density.py"),
 }
 
 

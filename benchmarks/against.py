@@ -46,7 +46,8 @@ class Change:
 
     def lines(self) -> Iterator[str]:
         """Yield the medians with their change, then the least and greatest values."""
-        was, now = self.there.median, self.here.median
+        was = self.there.median
+        now = self.here.median
         change = f"{now / was - 1:+.0%}" if was else ""
         yield _line(self.name, digits(was), digits(now), change)
         spreads = (" to ".join(map(digits, samples.spread)) for samples in (self.there, self.here))

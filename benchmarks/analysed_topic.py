@@ -66,7 +66,9 @@ def write(broker: Broker, records: int) -> None:
 
 def measure_analysis(broker: Broker, run: Run, way: str, records: int) -> list[Figure]:
     """Return the duration, a bare consumer's, and the largest memory."""
-    took, memory, bare = [], [], []
+    took = []
+    memory = []
+    bare = []
     for number in range(run.repeats(full=3, quick=1)):
         run.say(f"analyse: {way}, round {number + 1}")
         seconds, mb = _analyse(broker, WAYS[way], records)
@@ -74,7 +76,8 @@ def measure_analysis(broker: Broker, run: Run, way: str, records: int) -> list[F
         memory.append(mb)
         bare.append(_bare(broker, records))
     ours = Samples(tuple(took))
-    floor, floor_is = Samples(tuple(bare)), "a consumer of the values alone"
+    floor = Samples(tuple(bare))
+    floor_is = "a consumer of the values alone"
     name = f"analyse {records:,} records of Kafka {way}"
     return [
         Figure(name, "s", ours, floor, floor_is, TOOK),
@@ -98,7 +101,8 @@ def _analyse(broker: Broker, words: Sequence[str], records: int) -> tuple[float,
 def _bare(broker: Broker, records: int) -> float:
     consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **CONSUMER_SETTINGS})
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    begun_s, read_count = time.monotonic(), 0
+    begun_s = time.monotonic()
+    read_count = 0
     while read_count < records:
         messages = consumer.consume(BATCH_RECORDS, 1)
         read_count += sum(

@@ -55,7 +55,8 @@ def measure(run: Run) -> list[Figure]:
     run.say(f"a cluster: {rows} rows in {SEGMENTS} segments")
     with ExitStack() as stack:
         server = stack.enter_context(controller(sqlite_url(run.directory / "cluster.db")))
-        url, directory = f"http://127.0.0.1:{server.port}", run.directory / "cluster"
+        url = f"http://127.0.0.1:{server.port}"
+        directory = run.directory / "cluster"
         cluster = stack.enter_context(Cluster(directory / "spark", workers=WORKERS))
         write(directory / "log", rows, url)
         arguments = [str(directory), str(rows), url]

@@ -67,7 +67,7 @@ class Target:
     bound: float
 
     def met_by(self, value: float) -> bool:
-        """Whether `measured` meets the bound."""
+        """Whether `value` meets the bound."""
         return value >= self.bound if self.side == "at least" else value <= self.bound
 
     def __str__(self) -> str:

@@ -173,7 +173,8 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
     for way in ways:
         run.say(f"Kafka: warming up {way.__name__}")
         _count(cluster, way, rows)
-    rate_samples, cpu_seconds = [], []
+    rate_samples = []
+    cpu_seconds = []
     for number in range(run.repeats(full=5, quick=1)):
         run.say(f"Kafka: reading, round {number + 1}")
         rates, seconds = zip(*(_count(cluster, way, rows) for way in ways), strict=True)
@@ -183,7 +184,8 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
         Samples(tuple(rates)) for rates in zip(*rate_samples, strict=True)
     )
     python = Samples(tuple(cpu_seconds))
-    name, floor = "Kafka: windowed count under noted time", "Spark's own watermark, same source"
+    name = "Kafka: windowed count under noted time"
+    floor = "Spark's own watermark, same source"
     return [
         Figure(name, "rows/s", noted_rates, native, floor, RATE),
         Figure(f"{name}, marks as a topic", "rows/s", relayed_rates, native, floor, TOPIC_RATE),
@@ -213,8 +215,10 @@ def _count(cluster: Cluster, way: Way, rows: int) -> tuple[float, float]:
 
 def _python_s() -> float:
     """Return the CPU seconds of this process and of all started by Spark's Java."""
-    table, java = _processes(), _java()
-    ticks, waiting = 0, [java]
+    table = _processes()
+    java = _java()
+    ticks = 0
+    waiting = [java]
     while waiting:
         parent = waiting.pop()
         ticks += table[parent][2] + (parent != java) * table[parent][1]
@@ -253,7 +257,8 @@ def _lag(cluster: Cluster, run: Run, seconds: int) -> list[Figure]:
             [_watch(cluster, way, f"{way.__name__}-{number}", seconds) for way in ways]
         )
     noted_lags, relayed_lags, native = (Samples(lags) for lags in zip(*lag_samples, strict=True))
-    name, floor = "Kafka: note to row at the sink, 3 s trigger", "Spark's own, without a delay"
+    name = "Kafka: note to row at the sink, 3 s trigger"
+    floor = "Spark's own, without a delay"
     remark = "mean of all seconds"
     return [
         Figure(name, "s", noted_lags, native, floor, LAG, remark),

@@ -60,14 +60,17 @@ def _fields(broker: Broker, run: Run, records: int) -> Figure:
     run.say(f"Kafka: writing {records} records with a time in them")
     broker.create("fields", FEW)
     _write(broker, records)
-    field_rates, bare = [], []
+    field_rates = []
+    bare = []
     for number in range(run.repeats(full=5, quick=1)):
         run.say(f"Kafka: reading times, round {number + 1}")
         field = KafkaFields(broker.config, "fields", "departure", start="earliest")
         field_rates.append(_rate(records, _positions(field)))
         bare.append(_rate(records, _bare(broker)))
-    ours, floor = Samples(tuple(field_rates)), Samples(tuple(bare))
-    name, floor_is = "Kafka: times in records, a second of CPU", "a consumer of the values alone"
+    ours = Samples(tuple(field_rates))
+    floor = Samples(tuple(bare))
+    name = "Kafka: times in records, a second of CPU"
+    floor_is = "a consumer of the values alone"
     return Figure(name, "records/s", ours, floor, floor_is, READ)
 
 

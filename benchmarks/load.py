@@ -155,7 +155,8 @@ def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1"
 
 def _drive_connections(connections: Sequence[LoadConnection]) -> LoadResult:
     load_result = LoadResult()
-    took, statuses = load_result.latencies.append, load_result.statuses
+    took = load_result.latencies.append
+    statuses = load_result.statuses
     with selectors.DefaultSelector() as selector:
         for each in connections:
             selector.register(each.socket, selectors.EVENT_READ, each)

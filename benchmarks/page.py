@@ -23,7 +23,8 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for figure in figures:
         if not figure["target"]:
             continue
-        samples, unit = figure["samples"], figure["unit"]
+        samples = figure["samples"]
+        unit = figure["unit"]
         value_text = f"{digits(figure['median'])} {unit}"
         if len(samples) > 1:
             value_text += f" ({digits(min(samples))} to {digits(max(samples))})"

@@ -64,7 +64,8 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 def _measure_in_turn(
     run: Run, server: Postgres, writers: int, notes: int
 ) -> tuple[list[float], list[float]]:
-    note_writers, database = Writers(STREAM, writers), server.make_database()
+    note_writers = Writers(STREAM, writers)
+    database = server.make_database()
     requests = -(-writers // (CONNECTIONS * notes))
     ours: list[float] = []
     floor: list[float] = []

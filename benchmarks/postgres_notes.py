@@ -36,7 +36,8 @@ class InTurn:
     requests: int
 
     def measure(self, aim: Aim, remark: str = REMARK) -> list[Figure]:
-        ours, bare = Taken(), Taken()
+        ours = Taken()
+        bare = Taken()
         for repeat in range(self.run.repeats(full=7, quick=2)):
             self.run.say(f"{aim.name}, repeat {repeat + 1}")
             requests_each = -(-self.requests // aim.connections)
@@ -50,7 +51,8 @@ def measure(run: Run, writers: int = WRITERS, requests: int = REQUESTS) -> list[
     with postgres(run) as database, bare_server() as floor:
         if database is None:
             return []
-        url, note_writers = database.make_database(), Writers("single", writers)
+        url = database.make_database()
+        note_writers = Writers("single", writers)
         with controller(url) as server:
             create_stream(server, note_writers.stream)
             note_writers.check(drive(server.port, note_writers.first_notes()), url)

@@ -85,7 +85,8 @@ WRITERS = 10_000
 def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figure]:
     note_writers = Writers("single", writers)
     database = sqlite_url(run.directory / "single.db")
-    ours, bare = Taken(), Taken()
+    ours = Taken()
+    bare = Taken()
     with bare_server() as floor, controller(database) as server:
         create_stream(server, note_writers.stream)
         scripts = note_writers.scripts(AIM.connections, requests, 1)

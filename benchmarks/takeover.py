@@ -70,7 +70,8 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
         create_stream(pair.servers[0], STREAM, b'{"mark_interval_ms": 0}')
         turns = Turns(members, STREAM)
         _note_until_accepted(pair.servers[0], turns.join())
-        killed_gaps, stopped_gaps = [], []
+        killed_gaps = []
+        stopped_gaps = []
         for loss in range(run.repeats(full=5, quick=1)):
             run.say(f"loss of a replica, {loss + 1}")
             killed_gaps.append(takeover(pair, turns, SIGKILL))
@@ -83,7 +84,8 @@ def takeover(pair: Pair, turns: Turns, stop_signal: Signals) -> float:
     pair.fill()
     for _ in range(WARM):
         _note_until_accepted(pair.servers[0], turns.next())
-    note, owner = turns.next(), pair.owner()
+    note = turns.next()
+    owner = pair.owner()
     under_way = LoadConnection(owner.port)
     under_way.socket.sendall(note)
     owner.process.send_signal(stop_signal)

@@ -62,7 +62,8 @@ def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Fi
 
 
 def _figure(name: str, costs_us: dict[str, list[float]], cost_name: str, remark: str) -> Figure:
-    ours, floor = Samples(tuple(costs_us[cost_name])), Samples(tuple(costs_us["floor"]))
+    ours = Samples(tuple(costs_us[cost_name]))
+    floor = Samples(tuple(costs_us["floor"]))
     return Figure(name, "µs", ours, floor, "two bisections of one array", TARGET, remark)
 
 

@@ -85,7 +85,8 @@ class Taken:
 
 def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
     """Measure many times how long a mark takes to the reader, then the floor."""
-    repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=40)
+    repeats = run.repeats(full=5, quick=3)
+    samples = run.repeats(full=400, quick=40)
     database = sqlite_url(run.directory / "visible.db")
     with (
         bare_server() as floor,

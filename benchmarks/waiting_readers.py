@@ -33,7 +33,8 @@ QUIET_S = 0.05
 def measure(run: Run, readers: int = READERS) -> list[Figure]:
     """Let each mark answer all readers, then send the bare server as many requests."""
     database = sqlite_url(run.directory / "readers.db")
-    ours, floor = [], []
+    ours = []
+    floor = []
     with bare_server() as bare, controller(database) as server, ExitStack() as open_:
 
         def connect(port: int) -> LoadConnection:

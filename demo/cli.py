@@ -109,7 +109,8 @@ def flights(  # noqa: PLR0913 - the options of a command
         if store and (chosen_story or on_kafka):
             raise typer.BadParameter("--store s3 is for the comparison on files alone")
         data = read_flights(months, days or (tables.DAYS if of_tables else None))
-        delays, run_own = findings.choose_delays(data), months == 1
+        delays = findings.choose_delays(data)
+        run_own = months == 1
         where = {"on_kafka": on_kafka, "in_store": store is not None}
         plot = report.plot(data, delays, run_own=run_own, **where)
         _say(console, report.opening(data), *(chosen_story.opening(data) if chosen_story else plot))

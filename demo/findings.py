@@ -74,7 +74,8 @@ def play(stage: Stage, *, run_own: bool) -> Result:
 def find(stage: Stage, *, run_own: bool) -> Findings:
     """Replay the flights and run the queries; return measurements and predictions."""
     own_run = stage.beside.submit(_count_under_own_watermark, stage) if run_own else None
-    broker, incidents = stage.broker, list[str]()
+    broker = stage.broker
+    incidents = list[str]()
     run, replay_result = (
         _count_from_kafka(stage, broker, incidents) if broker else _count_files(stage)
     )

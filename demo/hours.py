@@ -46,7 +46,8 @@ class Hours:
         """Run the job at its stop, and ask for the first hour that is not complete."""
         if stop is not self._stop:
             return
-        flights, hours = f"delta:{self._flights.name}", f"delta:{TABLE}"
+        flights = f"delta:{self._flights.name}"
+        hours = f"delta:{TABLE}"
         pin = self._run("claim", "pin", flights).stdout.strip()
         rows = DeltaTable(self._flights).to_pyarrow_table()
         write_deltalake(self._flights.parent / TABLE, count_hours(rows), mode="overwrite")

@@ -70,7 +70,8 @@ def read_rows(location: str, version: int | None = None) -> Counter[Flight]:
 
 def read_looks(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
     counters: dict[str, Counter[Flight]] = {}
-    missing, present = read_rows(location), set[str]()
+    missing = read_rows(location)
+    present = set[str]()
     for look in looks:
         files = set(DeltaTable(location, version=look.version).file_uris())
         counters |= {file: _rows_in(file) for file in files - counters.keys()}
@@ -96,7 +97,9 @@ def judge(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> 
     >>> judge("newest", looks, [10], lambda look: look.newest)
     Verdict(name='newest', hours=1, called=1, wrong=1, missed=1, late_ms=())
     """
-    wrong, missed_count, late = 0, 0, list[int]()
+    wrong = 0
+    missed_count = 0
+    late = list[int]()
     for end in ends:
         calls = [
             look for look in looks if (claimed_to := says(look)) is not None and claimed_to >= end

@@ -147,7 +147,7 @@ def format_delay(delay_ms: int) -> str:
 def compute_own_outcome(
     run: Run, delay_hours: int, truth: Truth, landed_flights: Sequence[Flight]
 ) -> Outcome:
-    """Return the outcome of Spark's own watermark at one delay; `landed` is the ordered input."""
+    """Return the outcome of Spark's own watermark at one delay; `landed_flights` is ordered."""
     delay_ms = delay_hours * HOUR_MS
     latencies = sorted(
         landed_flights[run.read[number - 1] - 1].landing - end

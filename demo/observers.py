@@ -51,7 +51,8 @@ MAXIMUM, MINIMUM = "Spark's maximum", "observed minimum"
 
 def outage_of(flights: Flights) -> tuple[int, int]:
     """Return the middle third of the replay, at most two days, in Unix ms."""
-    first, last = flights.landed[0].landing, flights.landed[-1].landing
+    first = flights.landed[0].landing
+    last = flights.landed[-1].landing
     third = (last - first) // 3
     return first + third, first + third + min(third, MOST_CUT_OFF_MS)
 
@@ -125,7 +126,8 @@ def looks(flights: Flights) -> Iterator[Step]:
 
 def simulate(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outcome:
     """Return the outcome of `max` or `min` over the airports' newest departures."""
-    windows, watermark = Windows(), BEFORE_ALL_TIME
+    windows = Windows()
+    watermark = BEFORE_ALL_TIME
     newest = dict.fromkeys(AIRPORTS, BEFORE_ALL_TIME)
     for look in looks(flights):
         for airport, airport_flights in look.landed.items():
@@ -156,9 +158,11 @@ def _count(stage: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
     topic, producer = Topic(stage.broker.config, STREAM), Producer(stage.broker.config)
     arriving = stage.spark.readStream.option("startingOffsets", "earliest")
     guessed_rows = add_own_watermarks(kafka.read(arriving, stage.bootstrap), [DELAY_HOURS])
-    checkpoint, steps = stage.directory / "noted", list(looks(flights))
+    checkpoint = stage.directory / "noted"
+    steps = list(looks(flights))
     noted_rows = kafka.read_noted(stage.spark, stage.bootstrap, stage.url, str(checkpoint))
-    own_run, observed_run = Run(), Run()
+    own_run = Run()
+    observed_run = Run()
     with (
         _observing(stage) as observer,
         run_query(own_run, hourly(guessed_rows), stage.directory / "own") as own_query,
@@ -168,7 +172,8 @@ def _count(stage: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
         def take(look: Step) -> Mapping[int, int]:
             for partition, airport in enumerate(AIRPORTS):
                 for flight in look.landed[airport]:
-                    value, time = kafka.record(flight), flight.departure
+                    value = kafka.record(flight)
+                    time = flight.departure
                     producer.produce(STREAM, value, partition=partition, timestamp=time)
             producer.flush(PATIENCE_S)
             observer.look()

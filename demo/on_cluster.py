@@ -26,7 +26,8 @@ ROWS = 1000
 def main(parameters: dict[str, str]) -> None:
     """Count all flights, and print how many were lost or counted twice."""
     spark = SparkSession.builder.appName("flights").getOrCreate()
-    url, checkpoint = parameters["url"], parameters["checkpoint"]
+    url = parameters["url"]
+    checkpoint = parameters["checkpoint"]
     if "bootstrap" in parameters:
         flights = kafka.read_noted(spark, parameters["bootstrap"], url, checkpoint)
         written_rows = kafka.read(spark.read, parameters["bootstrap"])

@@ -56,7 +56,8 @@ class Others:
 
     def act(self) -> None:
         """Make the changes that are due after this stop."""
-        number, overwritten = len(self.looks), self.overwritten_at
+        number = len(self.looks)
+        overwritten = self.overwritten_at
         if (number + 1) % COMPACTED_EVERY == 0:
             DeltaTable(self.location).optimize.compact()
             self.compactions += 1
@@ -71,7 +72,8 @@ class Others:
         return bisect_left(landed_counts, OVERWRITTEN * landed_counts[-1])
 
     def _overwrite(self, clock: int) -> None:
-        copied_look, present = self.looks[-COPIED_BEFORE], DeltaTable(self.location)
+        copied_look = self.looks[-COPIED_BEFORE]
+        present = DeltaTable(self.location)
         rows = present.to_pyarrow_table()
         self.gap = rows.filter(pc.greater(rows["landing"], pa.scalar(copied_look.clock, INSTANT)))
         copy = DeltaTable(self.location, version=copied_look.version)

@@ -172,7 +172,8 @@ def _draw_saving(axes: Axes, noted_hours: float, sooner: float, palette: Palette
     }
     ends = (noted_hours, 0), (noted_hours + sooner, 0)
     axes.annotate("", ends[0], xytext=ends[1], arrowprops=arrow, zorder=4)
-    middle, label = (noted_hours + sooner / 2, 0), f"{sooner:.1f} hours sooner"
+    middle = (noted_hours + sooner / 2, 0)
+    label = f"{sooner:.1f} hours sooner"
     _label(
         axes, label, middle, (0, 6), color=palette.noted, fontsize=11, weight="bold", ha="center"
     )

@@ -86,7 +86,9 @@ def _run(options: argparse.Namespace) -> None:
         if options.kafka:
             to = stack.enter_context(kafka.Broker(data / "kafka", port=listener))
         parameters |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
-        workers, port, jars = options.workers, options.port, kafka.connector()
+        workers = options.workers
+        port = options.port
+        jars = kafka.connector()
         cluster = Cluster(data / "spark", workers=workers, port=port, jars=jars)
         stack.enter_context(cluster)
         _present(cluster, parameters)

@@ -40,7 +40,8 @@ def closing_clocks(flights: Flights) -> list[int]:
     At the last one all flights have landed.
     """
     by_departure = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
-    clocks, last_landing = set(), 0
+    clocks = set()
+    last_landing = 0
     for end in flights.window_ends:
         while by_departure and by_departure[-1].departure < end:
             last_landing = max(last_landing, by_departure.pop().landing)
@@ -93,7 +94,10 @@ def merge_minutes(flights: Flights) -> Iterator[Sequence[Flight]]:
 
     Under delays of full hours, this changes only where the newest departure passes an hour.
     """
-    batch, newest, hour, has_passed = list[Flight](), 0, None, False
+    batch = list[Flight]()
+    newest = 0
+    hour = None
+    has_passed = False
     for _, landed_flights in groupby(flights.landed, key=attrgetter("landing")):
         batch += landed_flights
         newest = max(newest, *(flight.departure for flight in batch))

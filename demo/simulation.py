@@ -88,7 +88,9 @@ def simulate_noted_time(flights: Flights) -> Outcome:
 
     The lower is then the earliest departure in the air, or the clock without one.
     """
-    airspace, windows, lower = Airspace(flights.landed), Windows(), BEFORE_ALL_TIME
+    airspace = Airspace(flights.landed)
+    windows = Windows()
+    lower = BEFORE_ALL_TIME
     for clock, landing in _moments(flights):
         for flight in landing:
             windows.land(flight, lower)

@@ -90,7 +90,8 @@ def add_python(pages: Path) -> None:
     reference.build(pages / "python")
     lines = [PYTHON]
     for package in map(importlib.import_module, reference.PACKAGES):
-        name, about = package.__name__, inspect.getdoc(package) or ""
+        name = package.__name__
+        about = inspect.getdoc(package) or ""
         lines += [f"## {name}", "", sentence(about), "", "| name | what it is |", "|---|---|"]
         page = f"../../python/{name.replace('.', '/')}.html"
         lines += [
@@ -121,7 +122,8 @@ def build(root: Path, target: Path, zensical: Path, public_url: str = "") -> lis
     """Build the site of a clone into a directory; returns what is wrong with it."""
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        pages, site = work / "pages", work / "site"
+        pages = work / "pages"
+        site = work / "site"
         pages.mkdir()
         gather(root, pages)
         add_python(pages)

@@ -102,7 +102,8 @@ def test_settings_are_read_from_the_environment(tmp_path: Path) -> None:
 def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     """The second controller ends with the reason and the remedy, and leaves no new database."""
     with ServeProcess(tmp_path).ready() as first:
-        port, other = str(first.port), "sqlite:///other.db"
+        port = str(first.port)
+        other = "sqlite:///other.db"
         second = run_command("serve", "--database", other, "--port", port, cwd=tmp_path)
 
     why = f"cannot listen on 127.0.0.1:{port}: Address already in use"

@@ -33,10 +33,8 @@ ASKING = [(method, path) for method, path in list_calls() if path not in OPEN_PA
 async def test_every_call_needs_a_token(method: str, path: str) -> None:
     """Missing, malformed, unknown, expired and revoked tokens get the same answer."""
     guarded_gate = Guarded()
-    expired_token, revoked_token = (
-        guarded_gate.token("admin", lifetime_ms=1),
-        guarded_gate.token("admin"),
-    )
+    expired_token = guarded_gate.token("admin", lifetime_ms=1)
+    revoked_token = guarded_gate.token("admin")
     guarded_gate.revoke(revoked_token)
     guarded_gate.now += 1
     async with serve_gate(guarded_gate.gate) as door:

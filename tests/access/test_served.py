@@ -231,7 +231,9 @@ def test_client_sends_its_token_or_the_environments(
 ) -> None:
     """Every request has it; without both, no request has a token."""
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
-    given_answers, without, within = Answers(), Answers(), Answers()
+    given_answers = Answers()
+    without = Answers()
+    within = Answers()
     act(given_answers, TOKEN)
     act(without)
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, TOKEN)

@@ -94,7 +94,8 @@ def test_expired_token_is_refused() -> None:
 def test_revoked_token_is_refused(tokens: Tokens) -> None:
     """This holds from the next refresh on, for cached headers, too."""
     guarded_gate = Guarded(tokens)
-    revoked_token, other = guarded_gate.token("read"), guarded_gate.token("read")
+    revoked_token = guarded_gate.token("read")
+    other = guarded_gate.token("read")
     before = guarded_gate.cache.holder(build_header(revoked_token))
     guarded_gate.revoke(revoked_token)
 

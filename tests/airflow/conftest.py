@@ -64,7 +64,8 @@ def idle_airflow(
     connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
     home = tmp_path_factory.mktemp("airflow") / "home"
     idle_airflow = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
-    stream, missing = 'dataset="orders"', 'missing="fail"'
+    stream = 'dataset="orders"'
+    missing = 'missing="fail"'
     for name in ("fail", "wait", "warn", "alone"):
         changes = {
             stream: f'dataset="{name}"',

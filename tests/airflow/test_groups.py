@@ -18,7 +18,9 @@ SETTINGS = SimpleNamespace(conn_id="kafka_eu", extra='{"client.id": "sensor"}')
 
 async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:
     """The topic has another name than the stream. Each sentence says how far the group has read."""
-    topic, address, results = "read-by-a-group", (served.url, None), []
+    topic = "read-by-a-group"
+    address = (served.url, None)
+    results = []
     broker.create(topic, 1)
     broker.send(topic, [(0, str(n), TEN) for n in range(2)])
     served.make("sold", expected_writers=["oslo"], mark_interval_ms=0)

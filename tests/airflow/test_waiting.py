@@ -313,7 +313,8 @@ async def test_refused_token_ends_the_wait_at_once() -> None:
         controller.token = token = guarded_gate.token("admin")
         controller.create("orders", expected_writers=["w"])
         controller.note("orders", TEN, {})
-        condition, results = Condition(dataset="orders", complete_to=TEN), []
+        condition = Condition(dataset="orders", complete_to=TEN)
+        results = []
         for shown_token in ("", token):
             address = (controller.url, shown_token)
             results.append(await watch(condition, address, timeout_s=PATIENCE_S, wait_log=PRINTING))

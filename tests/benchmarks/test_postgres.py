@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(find_binaries() is None, reason="PostgreSQL is n
 
 
 def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:
-    database, writers = server.make_database(), Writers("s", 8)
+    database = server.make_database()
+    writers = Writers("s", 8)
     with controller(database) as taking:
         create_stream(taking, "s")
         answers = drive(taking.port, writers.scripts(connections=1, requests=8, notes=1))
@@ -31,7 +32,8 @@ def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:
 
 def test_floor_of_batches_merges_all_rows_of_notes(server: Server) -> None:
     """They are merged as rows of another stream."""
-    database, writers = server.make_database(), Writers("s", 8)
+    database = server.make_database()
+    writers = Writers("s", 8)
     with controller(database) as taking, server.session(database) as session:
         create_stream(taking, "s")
         create_stream(taking, FLOOR)

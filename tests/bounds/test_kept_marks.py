@@ -137,7 +137,8 @@ def play_history(history: list[Step], returning: ReturningWriter, *, forgets: bo
             continue
         if state != "live" and not is_live(stream, writer):
             continue  # a forgotten writer cannot note that it rests
-        time, offset = times_and_offsets[writer][0] + more, times_and_offsets[writer][1] + further
+        time = times_and_offsets[writer][0] + more
+        offset = times_and_offsets[writer][1] + further
         times_and_offsets[writer] = time, offset
         position = {"abc".index(writer): offset, 3: time}
         stream.note(Note(writer, time, position, state=state), now)  # type: ignore[arg-type]

@@ -98,7 +98,8 @@ def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large
     """The table has pages, and its last row can be scrolled to. It opens quickly."""
     visit = visiting(large.url)
     assert is_seen_within(visit, "/streams/crowd", "w-00000", QUICKLY_S)
-    rows, region = visit.rows("Writers"), visit.region("Writers")
+    rows = visit.rows("Writers")
+    region = visit.region("Writers")
     rows.last.scroll_into_view_if_needed()
     assert rows.count() <= MOST_ROWS
     assert visit.is_in_sight(rows.last)

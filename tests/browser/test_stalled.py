@@ -24,7 +24,8 @@ def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: C
     why = visit.open_stream("orders")
     expect(why).to_contain_text("lima")
 
-    row_part, sentences = visit.rows("Writers").first, why.locator(".said > p")
+    row_part = visit.rows("Writers").first
+    sentences = why.locator(".said > p")
     expect(row_part).to_contain_text(re.compile("holds back 1h"))
     expect(sentences).to_have_text(
         [re.compile("orders is held back at"), re.compile("lima has held it back for 1h")]

@@ -141,7 +141,8 @@ def test_times_of_an_older_controller_are_in_utc(run: Console, stream: str) -> N
         for end, words in (("windows", windows), ("completeness", complete_to))
     }
     with odd_controller(answers) as url:
-        time, days = Commands(url)(*complete_to), Commands(url)(*windows)
+        time = Commands(url)(*complete_to)
+        days = Commands(url)(*windows)
 
     warning = (
         "noted-time: the controller is of an older version, and shows no times in "

@@ -30,7 +30,8 @@ def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
         writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(WRITER_RATES)
     )
     stream = Aggregator(settings)
-    out, holding_seconds = [], []
+    out = []
+    holding_seconds = []
     for second in range(2 * ROUND_S):
         now = second * 1000
         for writer in list_noting_writers(second):

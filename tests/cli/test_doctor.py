@@ -60,7 +60,8 @@ def token_controller() -> Iterator[tuple[Served, Guarded]]:
 def test_doctor_suggests_the_right_scheme(tmp_path: Path, listens: list[str], asked: str) -> None:
     """The next remedy is the certificate, if its authority is unknown here."""
     with ServeProcess(tmp_path, *listens).ready() as controller:
-        run, right = Commands(controller.url), controller.url
+        run = Commands(controller.url)
+        right = controller.url
         wrong = f"{asked}{right[right.index(':') :]}"
         first = verdicts(run("doctor", "--url", wrong, "--json"))["controller"][0]
         then = verdicts(run("doctor", "--json"))["controller"][0]

@@ -10,7 +10,8 @@ from tools.trials.served import Served
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_reported_first(served: Served) -> None:
     """Problems of the stream come after it."""
-    stream, address = served.new(), f"127.0.0.1:{free_port()}"
+    stream = served.new()
+    address = f"127.0.0.1:{free_port()}"
     result = Commands(served.url)("observe", "kafka", "ingestion", address, stream, "--for", "0s")
     lines = result.err.splitlines()
 

@@ -11,7 +11,8 @@ from writer_client import WriterClient
 
 def test_a_writer_continues_with_another_controller() -> None:
     """The client calls the next URL as soon as one is away, and loses no note."""
-    first, second = Served(), Served()
+    first = Served()
+    second = Served()
     for server in (first, second):
         server.create("s")
     with second, WriterClient(f"{first.url},{second.url}", "s", "UA") as client:
@@ -27,7 +28,8 @@ def test_a_writer_continues_with_another_controller() -> None:
 
 def test_a_reader_follows_another_controller() -> None:
     """The first of several URLs need not answer."""
-    away, second = Served(), Served()
+    away = Served()
+    second = Served()
     away.stop()
     second.create("s")
     second.note("s", 10, {"0": 100})

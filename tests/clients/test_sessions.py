@@ -89,7 +89,8 @@ class Session(AsyncExitStack):
             with pytest.raises(getattr(noted_time, name), match=as_pattern(text)):
                 await self.ask(request)
             return
-        is_soon, until = operator == "~>", time.monotonic() + PATIENCE_S
+        is_soon = operator == "~>"
+        until = time.monotonic() + PATIENCE_S
         answer = await self.ask(request, may_fail=is_soon)
         while is_soon and not matches(parse_expected(expected), answer):
             assert time.monotonic() < until, (act, answer)

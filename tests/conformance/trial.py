@@ -186,7 +186,8 @@ class Trial:
         answer = program.close() if command == "close" else program.ask(command)
         if command.startswith(("write ", "ends ")):
             right: Json = {"answer": "ok", "position": program.ends}
-            is_right, wanted_answer = answer == right, json.dumps(right)
+            is_right = answer == right
+            wanted_answer = json.dumps(right)
         else:
             is_right = format_answer(answer) in (wanted_answer or "accepted").split(" | ")
         if not is_right:
@@ -249,7 +250,8 @@ class Trial:
 
     def _operate(self, step: str) -> None:
         """Do something to the trial's own controller."""
-        database, backup = self._directory / DATABASE, self._directory / BACKUP
+        database = self._directory / DATABASE
+        backup = self._directory / BACKUP
         port = int(self._controller.url.rpartition(":")[2]) if self._process else 0
         if step in ("kill", "restart") and self._process:
             self._process.kill()

@@ -47,7 +47,10 @@ def test_noted_time_loses_nothing(flights: Flights) -> None:
 def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, list[int]]:
     """Return lost rows and latencies by a model of Spark, which ends with a batch without rows."""
     late = watermark = newest = -(10**15)
-    clock, lost_count, still_open, latencies = 0, 0, set[int](), list[int]()
+    clock = 0
+    lost_count = 0
+    still_open = set[int]()
+    latencies = list[int]()
     for batch in (*batches, ()):
         counted_ends = [flight.window_end for flight in batch if flight.window_end > late]
         lost_count += len(batch) - len(counted_ends)
@@ -76,7 +79,8 @@ def test_merged_minutes_match_single_minutes(flights: Flights, hours: int) -> No
 
 def test_the_pages_have_the_figures_of_the_flights() -> None:
     """README and the tables: of January, with coarser batches, and of the year."""
-    january, year = read_flights(1), read_flights()
+    january = read_flights(1)
+    year = read_flights()
     own_delays, of_year = (
         [own_watermark(flights, delay_ms) for delay_ms in choose_delays(flights)]
         for flights in (january, year)
@@ -88,10 +92,8 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
     sooner = sooner_hours((noted_january, *own_delays))
     of_six_hours = own_delays[2]
     six_hours_later = of_six_hours.median_hours - noted_january.median_hours
-    shown_delays, noted_figures = (
-        (*own_delays, *of_year[::2]),
-        [cells(simulate_noted_time(flights)) for flights in (january, year)],
-    )
+    shown_delays = (*own_delays, *of_year[::2])
+    noted_figures = [cells(simulate_noted_time(flights)) for flights in (january, year)]
     figures = [
         *(
             "| {} | {} | {} % | {} | {} |".format(delay.name, *cells(delay))

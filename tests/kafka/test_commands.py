@@ -12,7 +12,8 @@ STREAM = {"domains": ["default", "ingestion"]}
 
 
 def test_second_observer_of_a_name_fences_the_first(flights: Flights) -> None:
-    topic, often = (flights.broker.address, flights.topic), ("--poll", "50ms", "--max-lag", "50ms")
+    topic = (flights.broker.address, flights.topic)
+    often = ("--poll", "50ms", "--max-lag", "50ms")
     words = ["observe", "kafka", "ingestion", *topic, *often]
     with start_command(flights.served, *words) as older:
         wait_until(lambda: flights.list_marks("ingestion"))

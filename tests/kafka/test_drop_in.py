@@ -53,7 +53,8 @@ def test_events_wait_for_an_absent_broker_or_controller(flights: Flights, away: 
 
 def test_burst_during_start_is_sent_in_order(flights: Flights) -> None:
     """In each partition, waiting events come before later ones."""
-    producer, count = flights.start(wait=0), 0
+    producer = flights.start(wait=0)
+    count = 0
     while not producer._waiting.is_over or count < 2000:
         if len(producer) > 20_000:  # it is slow to begin: far below what may wait
             producer.poll(0.01)
@@ -196,7 +197,8 @@ def test_poll_without_a_limit_waits_for_a_report(flights: Flights) -> None:
 
 def test_transform_loop_notes_after_each_commit(flights: Flights) -> None:
     """Aborted events and offsets do not count."""
-    source, group = f"{flights.topic}-in", {"group.id": flights.topic, "enable.auto.commit": False}
+    source = f"{flights.topic}-in"
+    group = {"group.id": flights.topic, "enable.auto.commit": False}
     flights.broker.create(source, 1)
     flights.broker.send(source, [(0, "a", NOON)])
     producer = flights.start(config=flights.transactional_config, wait=0)

@@ -87,9 +87,11 @@ def test_wait_ends_when_the_sink_has_written_and_committed(flights: SunkFlights)
     flights.send(*((p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)))
     flights.note(TEN, {0: 3, 1: 3})
     assert run_python(*flights.sink, "dies").returncode == 9
-    stopped_wait, row_count = flights.wait(TEN, "0s"), flights.count_rows()
+    stopped_wait = flights.wait(TEN, "0s")
+    row_count = flights.count_rows()
     with flights.start_sink():
-        finished_wait, at_the_end = flights.wait(TEN, "60s"), flights.count_rows()
+        finished_wait = flights.wait(TEN, "60s")
+        at_the_end = flights.count_rows()
     wait_until(lambda: not flights.list_shares())
     flights.broker.commit(flights.topic, flights.topic, {0: 1})
     rewound = flights.wait(TEN, "0s")

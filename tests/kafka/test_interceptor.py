@@ -211,7 +211,8 @@ def test_record_refused_by_the_producer_does_not_hold_time(
     flights.send_until_noted(producer)
     producer.close()
 
-    row, records = flights.read_writer(), flights.check_marks()
+    row = flights.read_writer()
+    records = flights.check_marks()
     assert records > 12_000
     assert count_covered(flights.served, flights.topic) == records
     assert (row["state"], row["late_rows"]) == ("idle", {})
@@ -432,7 +433,8 @@ def test_producer_joins_only_the_stream_of_its_topic_id(flights: JavaFlights) ->
     while {"-", "_"}.isdisjoint(known_id):
         flights.broker.create(flights.topic, 1)
         known_id = str(flights.look().id)
-    foreign, stream = "l-Nn1Hl_QmqdyIVaRTaVpA", f"{flights.topic}.other"
+    foreign = "l-Nn1Hl_QmqdyIVaRTaVpA"
+    stream = f"{flights.topic}.other"
     first, other = flights.start_java(stream="{topic}"), flights.start_java(stream=stream)
     flights.served.make(stream)
     flights.served.post(stream, {"writer": "w", "log": foreign})

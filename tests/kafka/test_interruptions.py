@@ -103,7 +103,8 @@ def test_a_signal_handler_may_raise_inside_any_call(flights: Flights) -> None:
 
 def test_signal_before_a_delivery_report_raises_in_program(flights: Flights) -> None:
     """The signal comes while librdkafka waits; its handler runs when a callback begins."""
-    producer, main = flights.start(config={"linger.ms": 1000}), threading.get_ident()
+    producer = flights.start(config={"linger.ms": 1000})
+    main = threading.get_ident()
     raised_errors: list[BaseException] = []
     producer.produce(value="first", event_time=NOON, partition=0)
     producer.flush(60)
@@ -126,7 +127,8 @@ def test_signal_before_a_delivery_report_raises_in_program(flights: Flights) -> 
 
 def test_a_service_that_is_terminated_finishes_its_writer(flights: Flights) -> None:
     """It ends soon, with its own status."""
-    chance, ends = random.Random(), []
+    chance = random.Random()
+    ends = []
     for number in range(SERVICES):
         with run("service.py", flights, str(number)) as service:
             assert service.stdout is not None
@@ -145,10 +147,8 @@ def test_a_forked_child_cannot_use_its_parents_producer(flights: Flights, tmp_pa
     gc.collect()
     gc.freeze()  # a child that frees a client of librdkafka ends by a signal
     for number, wait in enumerate((10.0, 0)):
-        producer, report_file = (
-            flights.start(f"berlin-{number}", wait=wait),
-            tmp_path / f"said-{number}",
-        )
+        producer = flights.start(f"berlin-{number}", wait=wait)
+        report_file = tmp_path / f"said-{number}"
         calls: list[Callable[[], object]] = [
             partial(producer.produce, value="a", event_time=NOON),
             partial(producer.note_time, NOON),

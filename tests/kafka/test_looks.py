@@ -119,7 +119,8 @@ def test_ends_that_go_back_briefly_stop_no_observer(
         producer.produce(value="a", event_time=1000, partition=0)
         producer.finish(60)
     with flights.observe("ingestion") as client:
-        clock, ends = iter(range(0, 1000, 100)).__next__, KafkaEnds(*flights.place)
+        clock = iter(range(0, 1000, 100)).__next__
+        ends = KafkaEnds(*flights.place)
         noter = IngestionNoter(client, ends, poll_ms=10, max_lag_ms=10, clock=clock)
         for lower[0] in (0, 1, 0):
             noter._try_to_look()
@@ -157,7 +158,8 @@ def test_a_record_from_the_future_is_named(
     flights.send((0, "a", 1000), (0, "b", ahead))
     times = KafkaTimes(*flights.place, clock=lambda: 2000)
 
-    ends, because = {0: 2, 1: 0}, (LogFact("moved_by", 0, 1, ahead),)
+    ends = {0: 2, 1: 0}
+    because = (LogFact("moved_by", 0, 1, ahead),)
     assert times() == Seen(ends, {0: 2000}, ahead, because)
     assert times() == Seen(ends, {}, ahead, because)
     (warning,) = caplog.messages

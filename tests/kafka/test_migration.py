@@ -32,7 +32,8 @@ class Shop:
 
     def sell(self, now: int) -> None:
         """Write records up to `now`, and note if the shop notes."""
-        noted_producer, chance = self._noted, self._chance
+        noted_producer = self._noted
+        chance = self._chance
         first = max(now - (LATE_MS if noted_producer else DELAY_MS), self._since)
         rows = [(chance.choice((0, 1)), chance.randrange(first, now)) for _ in range(ROWS)]
         if noted_producer is None:
@@ -50,7 +51,9 @@ def test_producers_move_from_observed_to_noted_one_by_one(flights: Flights) -> N
     The observer is finished too early. Since the stream expects both producers by then, it waits
     for the second one; its first note covers its records since then.
     """
-    served, topic, holding_writers = flights.served, flights.topic, list[str]()
+    served = flights.served
+    topic = flights.topic
+    holding_writers = list[str]()
     berlin, lima = (Shop(flights, name) for name in ("berlin", "lima"))
     with flights.observe() as client:
         times = KafkaTimes(*flights.place)

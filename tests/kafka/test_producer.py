@@ -196,7 +196,8 @@ def test_failed_event_is_raised_by_every_call(flights: Flights) -> None:
             call()
     heard = flights.read_writer()["noted_at"]
     wait_until(lambda: flights.read_writer()["noted_at"] > heard + 5000)
-    row, explanation = flights.read_writer(), flights.served.get(f"{flights.topic}/explain")
+    row = flights.read_writer()
+    explanation = flights.served.get(f"{flights.topic}/explain")
     words = ["writers", flights.topic, "berlin", "--url", flights.served.url]
     output = CliRunner().invoke(app, words, env={"COLUMNS": None}).output
     producer.forgive()
@@ -352,15 +353,15 @@ def test_clock_is_noted_again_once_it_is_corrected(flights: Flights) -> None:
 
 def test_event_times_of_two_domains_are_noted_apart(flights: Flights) -> None:
     """The upper of a mark is a bound while all times are known."""
-    domains, chance, bounds = ["default", "sent"], random.Random(7), []
+    domains = ["default", "sent"]
+    chance = random.Random(7)
+    bounds = []
     flights.served.make(flights.topic, domains=[*domains, "paid"], mark_interval_ms=0)
     for number in range(2):
         with flights.start(domain=domains) as producer:
             for n in range(300 * number, 300 * number + 300):
-                time, sent_time = (
-                    NOON + n + chance.randrange(30),
-                    ELEVEN + 5 * n + chance.randrange(90),
-                )
+                time = NOON + n + chance.randrange(30)
+                sent_time = ELEVEN + 5 * n + chance.randrange(90)
                 producer.produce(
                     value=str(sent_time), event_time=time, event_times={"sent": sent_time}
                 )

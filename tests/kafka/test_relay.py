@@ -300,7 +300,8 @@ def test_relay_ends_if_it_can_no_longer_be_exact(flights: RelayedFlights, name: 
     """A running relay ends, and the next one does not start."""
     act, sentence = FAULTS_AND_ERRORS[name]
     flights.broker.create(flights.topic, 1)
-    relay, second_relay = flights.make_relay(), flights.make_relay()
+    relay = flights.make_relay()
+    second_relay = flights.make_relay()
     act(flights, *flights.relay_marks(relay))
 
     for ended_relay in (relay,) if name == "noted topic" else (relay, second_relay):

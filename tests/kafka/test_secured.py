@@ -26,7 +26,9 @@ def cases(
     broker: SecuredBroker, other_authority: Path
 ) -> Iterator[tuple[Config, type[NotedTimeError], str]]:
     """Yield configurations that cannot connect, with their errors."""
-    scram, mutual, address = broker.scram, broker.mutual, broker.scram["bootstrap.servers"]
+    scram = broker.scram
+    mutual = broker.mutual
+    address = broker.scram["bootstrap.servers"]
     silent = f"no Kafka broker answers at {address}"
     login = (
         f"Kafka at {address} refuses the login: SASL authentication error: Authentication failed "

@@ -81,13 +81,15 @@ class KafkaSession(Session):
         self.broker.commit(group, name, _read_offsets(offsets))
 
     def _share(self, group: str, name: str, records: str) -> None:
-        broker, set_operation = self.broker, AlterConfigOpType.SET
+        broker = self.broker
+        set_operation = AlterConfigOpType.SET
         entry = ConfigEntry(
             "share.auto.offset.reset", "earliest", incremental_operation=set_operation
         )
         settings = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
         broker.change(lambda admin: admin.incremental_alter_configs([settings]))
-        read_count, config = 0, {**broker.config, "group.id": group, "log_level": FATAL_ONLY}
+        read_count = 0
+        config = {**broker.config, "group.id": group, "log_level": FATAL_ONLY}
         with ShareConsumer(config) as consumer:
             consumer.subscribe([name])
             while read_count < int(records):

@@ -20,7 +20,8 @@ def write_program(flights: Flights, out: str, directory: Path) -> Path:
     """Write the program of the page for two topics of the test."""
     page = list_examples(read_page("docs/guides/kafka-producers.md"))
     (block,) = (page_block for page_block in page if "cat > clean.py" in page_block.program)
-    topic, places = flights.topic, {"127.0.0.1:9092": flights.broker.address}
+    topic = flights.topic
+    places = {"127.0.0.1:9092": flights.broker.address}
     names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{out}"', '"clean"': f'"{topic}"'}
     quick = {'"enable.auto.commit"': '"session.timeout.ms": 2000, "enable.auto.commit"'}
     Runner(directory, flights.served.url, {**places, **names, **quick}).run(block)

@@ -64,7 +64,8 @@ class Mutants:
         (self.home / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
         files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
         for file in files:
-            source, target = ROOT / file, self.home / file
+            source = ROOT / file
+            target = self.home / file
             if source.is_file():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)

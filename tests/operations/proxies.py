@@ -44,7 +44,8 @@ class Proxy(Daemon):
     def __init__(self, name: str, directory: Path, *controllers: int) -> None:
         """Start `nginx` or `caddy`, which keeps all its files in the directory."""
         self.port = free_port()
-        program, config = shutil.which(name), directory / "config"
+        program = shutil.which(name)
+        config = directory / "config"
         assert program
         text = (ROOT / "deploy" / "proxies" / CONFIGURED[name]).read_text()
         text = self._here(text, controllers)

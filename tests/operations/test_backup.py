@@ -27,7 +27,8 @@ SECTION = read_section("docs/guides/operations.md", "Backup and restore")
 
 def run(script: str, directory: Path, **variables: str) -> str:
     """Run a script until a command fails, and return its output."""
-    words, env = ("sh", "-euc", script), os.environ | variables
+    words = ("sh", "-euc", script)
+    env = os.environ | variables
     process = subprocess.run(
         words, cwd=directory, env=env, capture_output=True, text=True, check=False
     )

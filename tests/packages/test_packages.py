@@ -139,7 +139,8 @@ def test_each_jar_has_its_part_and_the_license(artifacts: Path, end: str, has: s
     """The manifest has the version."""
     version = building.metadata()["version"]
     with ZipFile(artifacts / f"noted-time-interceptor-{artifacts.name}{end}") as files:
-        names, manifest = set(files.namelist()), files.read("META-INF/MANIFEST.MF").decode()
+        names = set(files.namelist())
+        manifest = files.read("META-INF/MANIFEST.MF").decode()
 
     assert {has, "META-INF/LICENSE"} - names == set()
     assert f"Implementation-Version: {version}\n" in manifest

@@ -64,7 +64,8 @@ def test_the_loops_of_a_shell_run(controller: ServeProcess, tmp_path: Path) -> N
 
 def test_the_example_in_go_runs(controller: ServeProcess, tmp_path: Path) -> None:
     """The module replaces `notedtime` by the folder, as on the page."""
-    go, source = find_tool("go"), ROOT / "integrations" / "go"
+    go = find_tool("go")
+    source = ROOT / "integrations" / "go"
     program = GO_PROGRAM.replace("EXAMPLE", example_in("go"))
     (tmp_path / "main.go").write_text(Runner(tmp_path, controller.url).localize(program))
     controller.create("receipts")
@@ -78,7 +79,8 @@ def test_the_example_in_go_runs(controller: ServeProcess, tmp_path: Path) -> Non
 
 def test_the_example_in_typescript_runs(controller: ServeProcess, tmp_path: Path) -> None:
     """It uses the compiled package, as `npm install` makes it."""
-    node, source = find_tool("node"), ROOT / "integrations" / "typescript"
+    node = find_tool("node")
+    source = ROOT / "integrations" / "typescript"
     compiler = source / "node_modules" / ".bin" / "tsc"
     if not compiler.exists():
         pytest.skip("no compiler: npm install --prefix integrations/typescript")

@@ -68,7 +68,8 @@ class Scripts:
         self.command(name)
         waiting = Example("sh", f"noted-time wait {stream} 2013-01-01T10:00Z --timeout 1m", None)
         command = [sys.executable, name, *words]
-        directory, env = self.runner.directory, self.runner.environment
+        directory = self.runner.directory
+        env = self.runner.environment
         with subprocess.Popen(command, cwd=directory, env=env) as running:
             output = self.runner.run(waiting)
             running.send_signal(signal.SIGINT)
@@ -83,7 +84,8 @@ class Scripts:
 @pytest.mark.parametrize(("name", "page"), SCRIPTS.items())
 def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None:
     """The page prints the script that these tests run."""
-    text, script = read_page(page), ROOT / "examples" / name
+    text = read_page(page)
+    script = ROOT / "examples" / name
 
     assert [block for _, block in BLOCK.findall(text)].count(script.read_text()) == 1
     assert f"[`examples/{name}`](../../examples/{name})" in text
@@ -106,7 +108,8 @@ def test_script_without_a_controller_fails_in_one_sentence(tmp_path: Path, name:
 
     run = run_python(ROOT / "examples" / name, cwd=tmp_path, NOTED_TIME_URL=url)
 
-    beginning, remedy = f"no answer from {url}: ", "run noted-time serve, or set NOTED_TIME_URL"
+    beginning = f"no answer from {url}: "
+    remedy = "run noted-time serve, or set NOTED_TIME_URL"
     assert run.stderr == f"{beginning}[Errno 111] Connection refused; {remedy}\n"
     assert run.returncode == 1
 

@@ -45,7 +45,8 @@ positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_si
 def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
     """Draw a chain of marks whose lowers and cuts never go back."""
     marks: list[Mark] = []
-    lower, cut = draw(st.integers(-5, 5)), dict[int, int]()
+    lower = draw(st.integers(-5, 5))
+    cut = dict[int, int]()
     for seq in range(1, draw(st.integers(0, most)) + 1):
         join_into(cut, draw(positions))
         marks.append(Mark(seq, lower, lower + draw(st.integers(0, 9)), StreamCut(dict(cut))))

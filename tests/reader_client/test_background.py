@@ -233,7 +233,9 @@ def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str)
 
     Each run tries a third of the lines.
     """
-    lines, has_ended, tracer = os.getpid() % 3, False, sys.gettrace()
+    lines = os.getpid() % 3
+    has_ended = False
+    tracer = sys.gettrace()
     while not has_ended:
         with ReaderClient(served.url, stream, group="g", reader="r", wait_ms=100) as client:
             client.catch_up()

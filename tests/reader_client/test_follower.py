@@ -39,7 +39,8 @@ def test_windows_do_not_depend_on_page_boundaries(
 
     Answers in between are correct, from any mark on.
     """
-    limited_follower, given_out = follower(), list[Answer]()
+    limited_follower = follower()
+    given_out = list[Answer]()
     for size in [*sizes, len(chain)]:
         start = max(0, limited_follower.after - 1)
         limited_follower.take_marks(marks_answer(chain[start : start + size + 1]))
@@ -58,10 +59,8 @@ def test_limited_history_gives_no_wrong_window(
     chain: list[Mark], keep_last: int, position: dict[int, int]
 ) -> None:
     """With the last marks only, a window is correct or has no lower."""
-    limited_follower, whole_window = (
-        follower(keep_last=keep_last),
-        MarkHistory(chain).window(position),
-    )
+    limited_follower = follower(keep_last=keep_last)
+    whole_window = MarkHistory(chain).window(position)
     for next_mark in chain:
         limited_follower.take_marks(marks_answer([next_mark]))
     window = limited_follower.window(position)

@@ -55,7 +55,8 @@ class Topic:
 
     def first_visible(self, partition: int, offset: int) -> int:
         """Return the offset of the first visible record from an offset on, or the end."""
-        log, end = self.partitions[partition], self.stable_end(partition)
+        log = self.partitions[partition]
+        end = self.stable_end(partition)
         return next((n for n in range(offset, end) if log[n].is_visible), max(offset, end))
 
     def ends(self) -> dict[int, int]:

@@ -75,7 +75,9 @@ def post(reports: Reports, known_offsets: dict[int, int], fate: Fate) -> None:
 @given(st.lists(reported | fates))
 def test_last_offset_of_each_segment_is_reported(acts: list[dict[int, int] | Fate]) -> None:
     """After losses and delays, the group's position has the reader's last offsets."""
-    reports, known_offsets, last = Reports(), {9: 9}, {9: 9}
+    reports = Reports()
+    known_offsets = {9: 9}
+    last = {9: 9}
     post(reports, known_offsets, "answered")
     for act in acts:
         if isinstance(act, dict):
@@ -96,7 +98,9 @@ def test_released_segment_belongs_to_its_next_reader(
     acts: list[dict[int, int] | Fate | frozenset[int]],
 ) -> None:
     """The next reader reports 100; this reader's offsets are below that."""
-    reports, known_offsets, last = Reports(), dict[int, int](), dict[int, int]()
+    reports = Reports()
+    known_offsets = dict[int, int]()
+    last = dict[int, int]()
     for act in acts:
         if isinstance(act, dict):
             reports.report(act)

@@ -34,7 +34,8 @@ def hold_trial(database: str, count: int, directory: Path, record: Record) -> No
     """
     with run_controllers(database, count, directory) as controllers:
         owner = controllers[0]
-        stream, other = find_owned_name(owner, "crowd"), find_owned_name(owner, "other")
+        stream = find_owned_name(owner, "crowd")
+        other = find_owned_name(owner, "other")
         owner.create(stream, writer_timeout_ms=TIMEOUT_MS)
         owner.make(other)
         lines = [len(controller.log()) for controller in controllers]

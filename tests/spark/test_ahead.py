@@ -198,7 +198,8 @@ class Query:
         let_in = self.let_in(judging) if judging >= 0 else 0
         if not let_in:
             return
-        start, stop = self.batches[batch - 1][1], self.batches[batch][1]
+        start = self.batches[batch - 1][1]
+        stop = self.batches[batch][1]
         for partition, end in self.marks[let_in - 1].cut.offsets.items():
             first = start.get(partition, 0)
             if first < min(end, stop.get(partition, 0)):
@@ -373,8 +374,10 @@ LACK = (
 def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
     """The query fails a batch earlier if the topic does not have the rows."""
     ahead = MarkAhead(1, 7, {0: 4})
-    offset_ahead, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
-    second, third = TopicPlan("flights"), TopicPlan("flights")
+    offset_ahead = StreamOffset(ahead=(ahead,))
+    look = GivenTopic({0: 3}).look()
+    second = TopicPlan("flights")
+    third = TopicPlan("flights")
     second.begin_batch(2, {0: 3})
     third.begin_batch(3, {0: 3})
     with pytest.raises(Rejected) as late:

@@ -59,7 +59,8 @@ class Hourly:
         records = take_fields(
             KafkaRecords, chosen_options, topic=self.name, bootstrap=self.broker.address
         )
-        noted_stream, batch_read = Noted(self.served.url), take_fields(BatchRead, chosen_options)
+        noted_stream = Noted(self.served.url)
+        batch_read = take_fields(BatchRead, chosen_options)
         return read_complete_kafka(
             self.spark, records, noted_stream, start, start + 1000, batch_read, **chosen_options
         )
@@ -74,7 +75,10 @@ class Hourly:
 
         Two writers have a partition each, or share both.
         """
-        chance, sent_times, largest, ends = random.Random(6), list[int](), [0, 0], [0, 0]
+        chance = random.Random(6)
+        sent_times = list[int]()
+        largest = [0, 0]
+        ends = [0, 0]
         self.served.post(self.name, {"writer": "0"}, {"writer": "1"})
         for second in SECONDS:
             rows = [(n % 2, START + 1000 * second + chance.randrange(3000)) for n in range(16)]
@@ -196,7 +200,8 @@ def test_records_deleted_from_inside_the_window_are_an_error(
 def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the reason, for example an open transaction or a missing field."""
     monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
-    broker, name = hourly.broker, hourly.name
+    broker = hourly.broker
+    name = hourly.name
     committed_only = {"options": {"kafka.isolation.level": "read_committed"}}
     hanging = begin_transaction(broker, name, "hangs", partition=0, timestamp=START)
     hourly.send((0, START + 1))

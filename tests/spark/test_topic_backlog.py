@@ -39,7 +39,8 @@ class LastMark(LocalFeed):
 
     def take(self) -> FeedMarks:
         """See `MarksFeed`."""
-        cut, last = StreamCut({0: 9}), self.last
+        cut = StreamCut({0: 9})
+        last = self.last
         marks = [] if last is None else [Mark(2, last, last, cut)]
         self.last = None
         return FeedMarks("s", marks, is_quiet=self.is_quiet)
@@ -109,7 +110,8 @@ def test_new_query_is_as_far_behind_as_its_first_lower(
 
 def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
     """The flag in its last offset says so, under the rule `sticky`."""
-    sticky, flags = BacklogPolicy(reader_lag_ms=10, rule="sticky"), []
+    sticky = BacklogPolicy(reader_lag_ms=10, rule="sticky")
+    flags = []
     for flag in True, False:
         stream = LastMark(5, 100)
         start = structs.replace(build_offset(stream), backlog=flag)
@@ -132,8 +134,10 @@ def test_change_of_the_flag_alone_plans_no_batch(tmp_path: Path) -> None:
 
 def test_connect_refuses_the_larger_limit_only() -> None:
     """The call cannot read a checkpoint on the server."""
-    remote, query = cast("SparkSession", object()), MarksQuery({}, "", "checkpoint")
-    catch_up, limit = CatchUp(BEHIND), {"maxOffsetsPerTrigger": 4}
+    remote = cast("SparkSession", object())
+    query = MarksQuery({}, "", "checkpoint")
+    catch_up = CatchUp(BEHIND)
+    limit = {"maxOffsetsPerTrigger": 4}
 
     assert _limit_rows(remote, catch_up, {}, query, (None, {})) == {}
     with pytest.raises(Rejected, match="CatchUp with maxOffsetsPerTrigger needs the checkpoint"):

@@ -42,7 +42,8 @@ class Busy:
             for _ in range(chance.randrange(4)):
                 self.time += chance.randrange(2000)
                 time = self.time - chance.randrange(DELAY)
-                partition, value = chance.randrange(self.partitions), f'{{"at": {time}}}'
+                partition = chance.randrange(self.partitions)
+                value = f'{{"at": {time}}}'
                 producer.produce(self._flights.topic, value, partition=partition, timestamp=time)
             assert producer.flush(60) == 0
         self.end(chance.choice([*self._open]))

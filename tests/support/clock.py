@@ -53,7 +53,8 @@ class Clock:
 
     def begin(self, partition: int, second: int) -> Producer:
         """Write a record in a transaction, which stays open."""
-        time, name = START_MS + 1000 * second, f"{self.name}-{partition}"
+        time = START_MS + 1000 * second
+        name = f"{self.name}-{partition}"
         self.ends[partition] = self.ends.get(partition, 0) + 2  # the second ends the transaction
         return begin_transaction(
             self.broker, self.name, "", name=name, partition=partition, timestamp=time

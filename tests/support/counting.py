@@ -50,7 +50,8 @@ for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__"):
 @contextmanager
 def count_cost() -> Iterator[Cost]:
     cost = Cost()
-    before, earlier_count = sys.gettrace(), CountedTime.compared
+    before = sys.gettrace()
+    earlier_count = CountedTime.compared
     sys.settrace(_count_bytecodes(cost))
     try:
         yield cost

@@ -21,7 +21,8 @@ def lock_database(_controller: ServeProcess, file: Path) -> Iterator[None]:
 @contextmanager
 def fill_disk(controller: ServeProcess, file: Path) -> Iterator[None]:
     """No file of the controller may grow, as on a full disk."""
-    pid, size = controller.process.pid, file.with_name(f"{file.name}-wal").stat().st_size
+    pid = controller.process.pid
+    size = file.with_name(f"{file.name}-wal").stat().st_size
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
     yield

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 def find_position(log: Path, offset: dict[str, Any]) -> dict[int, int]:
     """Return the offset of each segment up to the first missing file, by the source's own log."""
-    files, position = set[Path](), dict[int, int]()
+    files = set[Path]()
+    position = dict[int, int]()
     for batch in log.iterdir():
         if batch.name.isdigit() and int(batch.name) <= offset["logOffset"]:
             urls = (json.loads(line)["path"] for line in batch.read_text().splitlines()[1:])

@@ -165,7 +165,8 @@ def list_facts(stream: StreamState, moment: Moment) -> Iterator[tuple[str, objec
     for domain in stream.settings.domains:
         vouching = Vouching(View(stream, moment, domain))
         coverage = vouching.coverage
-        missing, late = coverage.missing, coverage.late_reports
+        missing = coverage.missing
+        late = coverage.late_reports
         intervals = sorted(_list_intervals(missing), key=repr)
         yield f"missing writers of {domain}", (intervals, missing.known_from)
         late_from = late.known_from, late.seen_from_served_ms
@@ -183,7 +184,8 @@ def list_facts(stream: StreamState, moment: Moment) -> Iterator[tuple[str, objec
 
 def list_next_marks(stream: StreamState, moment: Moment) -> Iterator[tuple[str, object]]:
     """Advance the stream as far as possible, and yield the marks without their cuts and uppers."""
-    aggregator, now = stream.aggregator, stream.served_ms(moment)
+    aggregator = stream.aggregator
+    now = stream.served_ms(moment)
     for domain in stream.settings.domains:
         decision = aggregator.decide(domain, now)
         waiting = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
@@ -213,7 +215,8 @@ def list_requirements(names: list[str]) -> Iterator[Requirement]:
 
 
 def _list_verdicts(view: View) -> Iterator[tuple[str, object]]:
-    vouching, names = Vouching(view), sorted(view.stream.aggregator.writers())
+    vouching = Vouching(view)
+    names = sorted(view.stream.aggregator.writers())
     marks = view.history.after(0, FEW)
     for requirement in list_requirements(names):
         verdict_found = judge(vouching, requirement)

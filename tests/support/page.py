@@ -151,7 +151,8 @@ class Runner:
                 timeout=PATIENCE_S,
                 check=False,
             )
-            status, output = process.returncode, process.stdout
+            status = process.returncode
+            output = process.stdout
         assert status in {0, KILLED}, f"status {status} of\n{program}\n{output}"
         return output
 

@@ -34,7 +34,8 @@ def start_python(
 
     It is a fork, unless it runs other code than this clone's.
     """
-    output, errors = error_file.with_suffix(".out"), error_file
+    output = error_file.with_suffix(".out")
+    errors = error_file
     if is_forked and env["PYTHONPATH"] == str(ROOT):
         return Forked(words, cwd, env, output, errors)
     with output.open("ab") as out, errors.open("ab") as err:
@@ -66,7 +67,8 @@ def run_command(*arguments: str, cwd: Path, **variables: str) -> subprocess.Comp
             status = process.wait(PATIENCE_S)
         finally:
             process.kill()
-        output, errors = error_file.with_suffix(".out").read_text(), error_file.read_text()
+        output = error_file.with_suffix(".out").read_text()
+        errors = error_file.read_text()
     return subprocess.CompletedProcess(words, status, output, errors)
 
 

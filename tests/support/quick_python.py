@@ -55,7 +55,8 @@ sys.exit(int.from_bytes(status or b"1", "big"))
 def quick_python() -> Iterator[str]:
     """Yield the path of the program."""
     with tempfile.TemporaryDirectory() as name:
-        path, program = Path(name, "forks"), Path(name, "python")
+        path = Path(name, "forks")
+        program = Path(name, "python")
         program.write_text(CLIENT.format(python=sys.executable, path=str(path)))
         program.chmod(0o755)
         words = [sys.executable, "-m", "tests.support.quick_python", str(path)]

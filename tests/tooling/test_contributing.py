@@ -63,10 +63,8 @@ def test_examples_add_a_field_and_a_setting(tree_with_examples: Path) -> None:
         explanation = controller.ask("GET", "/streams/s/explain", position='{"0":7}')
         schemas = HTTP.get(f"{controller.url}/openapi.json").json()["components"]["schemas"]
     with ServeProcess(tree, **code).ready() as controller:
-        restarted_stream, disabled_stream = (
-            controller.get("s"),
-            controller.create("s", contact=None),
-        )
+        restarted_stream = controller.get("s")
+        disabled_stream = controller.create("s", contact=None)
     decoded_rows = run_python("-c", DECODE, explanation.text, cwd=tree, **code).stdout
     options = run_command("stream", "create", "--help", cwd=tree, **code).stdout
 

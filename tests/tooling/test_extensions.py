@@ -185,7 +185,8 @@ def test_default_values_of_extensions_mean_not_known() -> None:
 def test_the_extension_of_the_page_is_built_and_called(served: Served, tmp_path: Path) -> None:
     """It has at most 40 lines, and is listed with ours."""
     files = dict(TITLED.findall(read_page("docs/guides/extensions.md")))
-    source, installed_folder = tmp_path / "source", tmp_path / "installed"
+    source = tmp_path / "source"
+    installed_folder = tmp_path / "installed"
     for name, text in {**files, "noted_time_extensions/latest/__init__.py": ""}.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text)

@@ -34,7 +34,8 @@ def test_the_chart_names_the_version_of_its_image(root: Path) -> None:
 
 def test_airflow_provider_has_the_same_version(root: Path) -> None:
     """It also requires this version of the project or a later one."""
-    ours, provider = read_project(root)["version"], read_project(root / "integrations" / "airflow")
+    ours = read_project(root)["version"]
+    provider = read_project(root / "integrations" / "airflow")
 
     assert provider["version"] == ours
     assert f"noted-time>={ours}" in provider["dependencies"]

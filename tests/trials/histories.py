@@ -42,7 +42,8 @@ class Call(NamedTuple):
     body: str = ""
 
     def build_request(self) -> httpx.Request:
-        url, headers = f"http://localhost/v1/streams/{self.path}", {"content-type": JSON_TYPE}
+        url = f"http://localhost/v1/streams/{self.path}"
+        headers = {"content-type": JSON_TYPE}
         return httpx.Request(self.method, url, content=self.body, headers=headers)
 
 
@@ -95,7 +96,9 @@ class History:
 
     def _note_domains(self, writer: str) -> Iterator[dict[str, object]]:
         """Yield the notes of a writer in one domain, or in both."""
-        chance, times, segment = self.chance, self._times[writer], self._segments[writer]
+        chance = self.chance
+        times = self._times[writer]
+        segment = self._segments[writer]
         while segment in self._successors:
             segment = self._successors[segment]
         self._ends[segment] += chance.randrange(9)

@@ -31,7 +31,8 @@ def judge(**facts: object) -> list[Broken]:
 
     Raises `AssertionError` if no law compares a fact.
     """
-    broken_laws, used = list[Broken](), set[str]()
+    broken_laws = list[Broken]()
+    used = set[str]()
     for check, parameters in CHECKS.items():
         if all(
             parameter.name in facts or parameter.default is not parameter.empty

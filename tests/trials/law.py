@@ -28,7 +28,8 @@ def law(number: str, source: str) -> Callable[[Check], Check]:
     """Register a function as a law. Its docstring is the promise, its parameters are the facts."""
 
     def register(check: Check) -> Check:
-        name, sentence = name_law(check), (check.__doc__ or "").partition("\n")[0]
+        name = name_law(check)
+        sentence = (check.__doc__ or "").partition("\n")[0]
         LAWS[name] = Law(number, name, sentence, source, check)
         return check
 

@@ -141,7 +141,8 @@ def _find_ends_below(lowers: Iterable[int], rows: Iterable[Row]) -> dict[int, di
     """Return where the rows below each lower end, by segment."""
     ordered_rows = sorted(rows, key=lambda row: row[2])
     ends: dict[int, int] = {}
-    ends_by_lower, index = {}, 0
+    ends_by_lower = {}
+    index = 0
     for lower in sorted(lowers):
         while index < len(ordered_rows) and ordered_rows[index][2] < lower:
             segment, offset, *_ = ordered_rows[index]
@@ -230,7 +231,8 @@ def marks_never_change(answers: Sequence[Answer]) -> Iterator[str]:
         if was != mark:
             yield f"{was} became {mark}"
     last = answers[-1]
-    first_kept, left = max(last.after + 1, last.first), {mark["seq"] for mark in last.marks}
+    first_kept = max(last.after + 1, last.first)
+    left = {mark["seq"] for mark in last.marks}
     yield from (
         f"{m} is lost" for seq, m in known_marks.items() if seq >= first_kept and seq not in left
     )
@@ -313,7 +315,8 @@ def lowers_never_fall(looks: Sequence[Look]) -> Iterator[str]:
     >>> list(lowers_never_fall([Look(0.0, 1.0, 7), overlapping, later]))
     ['5 at 2.5 to 3.0 after 7 at 0.0 to 1.0']
     """
-    by_end, ended_count = sorted(looks, key=attrgetter("ended")), 0
+    by_end = sorted(looks, key=attrgetter("ended"))
+    ended_count = 0
     highest = Look(0.0, 0.0, None)
     for look in sorted(looks, key=attrgetter("begun")):
         while by_end[ended_count].ended < look.begun:
@@ -332,7 +335,8 @@ def lowers_are_noted(looks: Iterable[Look], sent: Sequence[tuple[float, int]]) -
     >>> list(lowers_are_noted([Look(0.0, 1.0, 7)], sent=[(0.5, 5), (2.0, 7)]))
     ['7 at 0.0 to 1.0, and 5 was noted']
     """
-    largest, index = float("-inf"), 0
+    largest = float("-inf")
+    index = 0
     for look in sorted(looks, key=attrgetter("ended")):
         while index < len(sent) and sent[index][0] <= look.ended:
             largest = max(largest, sent[index][1])
@@ -472,7 +476,8 @@ def exclusions_are_due(
     >>> list(exclusions_are_due(marks, silent=None, absences={"a": 1}))
     ["{'seq': 2, 'excluded': ['a']} advanced without a"]
     """
-    left, times = Counter(absences or {}), 0
+    left = Counter(absences or {})
+    times = 0
     for mark in marks:
         if mark.get("final"):
             continue
@@ -520,7 +525,8 @@ def results_are_exact(expected: Iterable[object], output: Iterable[object]) -> I
     >>> list(results_are_exact(["a", "b"], ["a", "c", "c"]))
     ['lacks b', 'too often: c', 'too often: c']
     """
-    true, output_counts = Counter(expected), Counter(output)
+    true = Counter(expected)
+    output_counts = Counter(output)
     yield from (f"lacks {row}" for row in (true - output_counts).elements())
     yield from (f"too often: {row}" for row in (output_counts - true).elements())
 

@@ -108,7 +108,8 @@ class Console(httpx.BaseTransport):
 
     def run(self, *words: object) -> str:
         """Run a command, and return all that it prints, and its status."""
-        line, output = [*map(str, words)], StringIO()
+        line = [*map(str, words)]
+        output = StringIO()
         with redirect_stdout(output), redirect_stderr(output), pytest.raises(SystemExit) as end:
             COMMAND.main(line, prog_name="noted-time")
         return f"$ noted-time {' '.join(line)}\n{output.getvalue()}[{end.value.code}]"
@@ -135,8 +136,10 @@ def open_console() -> Iterator[Console]:
 
 def ask_commands(history: History, run: Callable[..., str]) -> Iterator[tuple[str, str]]:
     """Ask as a user of the command line, by kind."""
-    chance, times = history.chance, {"complete-to": "", "wait": str(history.guess_time())}
-    require, domain = chance.choice(REQUIREMENTS), chance.choice(DOMAINS)
+    chance = history.chance
+    times = {"complete-to": "", "wait": str(history.guess_time())}
+    require = chance.choice(REQUIREMENTS)
+    domain = chance.choice(DOMAINS)
     if history.seed % 2:
         word = chance.choice([*times])
         yield word, ask(run, word, history.name, times[word], require=require, domain=domain)
@@ -211,7 +214,8 @@ def hash_lines(lines: Sequence[str]) -> str:
 
 def find_change(hashes: Sequence[str], kind: str, recording: Recording = CORE) -> str | None:
     """Return a sentence on the first history whose answers of a kind are not as recorded."""
-    column, lines = recording.kinds.index(kind), recording.hashes.read_text().splitlines()
+    column = recording.kinds.index(kind)
+    lines = recording.hashes.read_text().splitlines()
     for place, (now, then) in enumerate(zip(hashes, lines, strict=False)):
         if now.split()[column] != then.split()[column]:
             seed = place * recording.every

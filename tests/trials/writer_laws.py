@@ -52,7 +52,8 @@ def numbers_rise(requests: Sequence[Request]) -> Iterator[str]:
     bodies: dict[tuple[str, int], bytes] = {}
     for request in requests:
         for note in request.notes:
-            session, number = note.get("session"), note.get("sequence")
+            session = note.get("session")
+            number = note.get("sequence")
             if not isinstance(session, str) or not isinstance(number, int):
                 yield f"a note has no `session` or no `sequence`: {note}"
                 continue
@@ -70,7 +71,9 @@ def notes_never_go_back(said: Sequence[Said], requests: Sequence[Request]) -> It
     offsets: dict[tuple[object, str], int] = {}
     for request in requests:
         for note in request.notes:
-            session, time, domain = note.get("session"), note.get("time"), note.get("domain")
+            session = note.get("session")
+            time = note.get("time")
+            domain = note.get("domain")
             if time is not None:
                 commanded_times = [
                     command.time for command in said if command.at <= request.at and command.time
@@ -122,7 +125,8 @@ def _find_short(position: Position, ends: Position) -> list[str]:
 
 def _find_command(before: Sequence[Said], note: Json) -> Said | None:
     """Return the last command that the note can answer, if it claims that events are covered."""
-    state, time = note.get("state", "live"), note.get("time")
+    state = note.get("state", "live")
+    time = note.get("time")
     for command in reversed(before):
         if (time is not None and command.time == time) or state in STATES.get(command.name, ()):
             return command
@@ -141,9 +145,11 @@ def answers_follow_notes(said: Sequence[Said], requests: Sequence[Request]) -> I
     for command in said:
         if not command.is_acknowledged or command.name in ("close", "leave"):
             continue
-        field, value = "state", STATES.get(command.name, ("live",))[0]
+        field = "state"
+        value = STATES.get(command.name, ("live",))[0]
         if command.time is not None:
-            field, value = "time", str(command.time)
+            field = "time"
+            value = str(command.time)
         sent_times = [
             answered_at
             for answered_at, note in delivered_notes

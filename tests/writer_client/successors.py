@@ -241,10 +241,12 @@ class Successors:
         Only sessions that lost the name since the last restore count.
         """
         lost_sessions: set[str] = set()
-        returned_sessions, owner = [], None
+        returned_sessions = []
+        owner = None
         for session in self.accepted:
             if session is None:  # the database forgot
-                lost_sessions, owner = set(), None
+                lost_sessions = set()
+                owner = None
                 continue
             if session in lost_sessions:
                 returned_sessions.append(session)

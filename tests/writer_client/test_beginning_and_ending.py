@@ -14,7 +14,8 @@ from writer_client import DeliveryTracker, WriterClient
 
 def test_datetimes_are_noted_in_milliseconds() -> None:
     """A time is rounded down, and the largest time up."""
-    network, noon = Scripted(), datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+    network = Scripted()
+    noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
     with WriterClient(URL, "s", "UA", transport=network) as client:
         client.note_time(noon, {}, max_time=noon)
 

@@ -151,7 +151,8 @@ async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.Monkey
 
 
 async def test_cancelled_flush_still_sends_notes() -> None:
-    network, pace = Scripted(*[httpx.Response(503)] * 3), Pace(backoff=SOON)
+    network = Scripted(*[httpx.Response(503)] * 3)
+    pace = Pace(backoff=SOON)
     async with AsyncWriterClient(URL, "s", "UA", pace=pace, transport=network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(TimeoutError):

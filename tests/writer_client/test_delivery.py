@@ -107,7 +107,8 @@ class Program:
 
     def act(self, act: str) -> None:
         """Act if this is possible now, and check the notes that left."""
-        is_held, is_lost = self.before is not None or self.doubtful is not None, self.lost
+        is_held = self.before is not None or self.doubtful is not None
+        is_lost = self.lost
         getattr(self, act)()
         known_count, self.checked = self.checked, len(self.client.left)
         for note in self.client.left[known_count:]:

@@ -225,7 +225,8 @@ def test_restarted_observer_begins_at_its_last_time(
 def test_observer_below_its_last_time_joins_as_heartbeat(log: MemoryLog) -> None:
     """A note with this time would be refused, and would not keep the observer alive."""
     known_answer = accepted(position={"0": 1}, times={"default": 70})
-    clock, transport = Now(1000), Scripted(*[results(known_answer)] * 3)
+    clock = Now(1000)
+    transport = Scripted(*[results(known_answer)] * 3)
     log.append(0, 50)
     with make_client(transport) as client:
         noter = event_times(client, log, clock)
@@ -295,7 +296,8 @@ def test_observer_without_new_rows_goes_idle_and_returns(log: MemoryLog) -> None
 
     Meanwhile it notes every ten seconds that it is idle: its process is live.
     """
-    clock, transport = Now(1000), Scripted()
+    clock = Now(1000)
+    transport = Scripted()
     with make_client(transport) as client:
         noter = EventTimeNoter(client, log, delay_ms=0, idle_timeout_ms=5000, clock=clock)
         log.append(0, 50)
@@ -320,7 +322,8 @@ def test_observer_without_new_rows_goes_idle_and_returns(log: MemoryLog) -> None
 
 def test_observer_with_unchanged_time_sends_heartbeats(log: MemoryLog) -> None:
     """It sends them every ten seconds, even before its first time."""
-    clock, transport = Now(1000), Scripted()
+    clock = Now(1000)
+    transport = Scripted()
     with make_client(transport) as client:
         noter = EventTimeNoter(client, log, delay_ms=0, idle_timeout_ms=0, clock=clock)
         log.append(0, 50)

@@ -25,7 +25,8 @@ def repository(scratch: Path) -> Path:
 
     Raises `Rejected` without a JDK, or if a second build has other bytes.
     """
-    first, second_scratch = scratch / "maven", scratch / "maven-again"
+    first = scratch / "maven"
+    second_scratch = scratch / "maven-again"
     for directory in (first, second_scratch):
         place = directory / coordinates()
         place.mkdir(parents=True)
@@ -39,7 +40,8 @@ def coordinates() -> Path:
 
     Maven sorts `.dev0` after the release; a version before it is a snapshot.
     """
-    group, artifact = (text("groupId"), text("artifactId"))
+    group = text("groupId")
+    artifact = text("artifactId")
     version = re.sub(r"\.dev\d+$", "-SNAPSHOT", metadata()["version"])
     return Path(*group.split("."), artifact, version)
 
@@ -62,7 +64,8 @@ def _build(place: Path) -> None:
     sources = sorted(SOURCES.rglob("*.java"))
     java.pack(place / f"{stem}-sources.jar", SOURCES, sources)
     with TemporaryDirectory() as name:
-        classes, pages = Path(name, "classes"), Path(name, "pages")
+        classes = Path(name, "classes")
+        pages = Path(name, "pages")
         classes.mkdir()
         java.compile_into(classes, sources)
         java.pack(place / f"{stem}.jar", classes, sorted(classes.rglob("*.class")))

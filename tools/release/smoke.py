@@ -65,7 +65,8 @@ def controller(_: str) -> None:
 def analysis(_: str) -> None:
     """A file is judged, and its curve is drawn."""
     with TemporaryDirectory() as directory:
-        rows, picture = Path(directory, "rows.csv"), Path(directory, "loss.png")
+        rows = Path(directory, "rows.csv")
+        picture = Path(directory, "loss.png")
         rows.write_text("at\n1357034400000\n1357034400001\n")
         words = [COMMAND, "analyse", "files", str(rows), "--time", "at", "--json"]
         analysis = json.loads(subprocess.check_output([*words, "--picture", str(picture)]))

@@ -279,7 +279,8 @@ def have_renamed_keys(before: str, after: str) -> bool:
     False
     """
     renamed_keys = {(rule["old"], rule["new"]) for rule in RULES["fields"]}
-    old_parts, new_parts = KEY.split(before), KEY.split(after)
+    old_parts = KEY.split(before)
+    new_parts = KEY.split(after)
     if len(old_parts) != len(new_parts):
         return False
     pairs = zip(old_parts, new_parts, strict=True)
@@ -299,7 +300,8 @@ def main() -> None:
         print(*changed_acts, sep="\n")  # noqa: T201
         sys.exit(bool(changed_acts))
     api = create_api(Controller(MemoryStore(), Clocks()))
-    renames, counts = Renames(api.openapi()), Counter[str]()
+    renames = Renames(api.openapi())
+    counts = Counter[str]()
     for file in sorted(options.new.glob("*.json")):
         old_answers = json.loads((options.old / file.name).read_text())
         for history, kind, before, after in find_differences(

@@ -156,7 +156,8 @@ class Broker:
 
     def _format(self, settings: Path) -> None:
         """Format its data, which takes 1 s of CPU, once in a process for each node."""
-        data, node = self._root / "data", self._settings["node.id"]
+        data = self._root / "data"
+        node = self._settings["node.id"]
         if node in _FORMATTED:
             data.mkdir()
             for name, content in _FORMATTED[node].items():
@@ -341,7 +342,8 @@ class Broker:
 
 
 def _record(message: Message) -> Record:
-    partition, offset = message.partition(), message.offset()
+    partition = message.partition()
+    offset = message.offset()
     assert partition is not None
     assert offset is not None
     return Record(partition, offset, message.timestamp()[1], message.key(), message.value())

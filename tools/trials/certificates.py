@@ -40,7 +40,8 @@ def make_certificates(directory: Path, *names: str) -> None:
     )
     (directory / "names").write_text(NAMES)
     for name in names:
-        key, csr = f"{name}.key", f"{name}.csr"
+        key = f"{name}.key"
+        csr = f"{name}.csr"
         _call(directory, "req", "-new", *KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", csr)
         certificate = _call(directory, "x509", "-req", "-in", csr, *signing_options)
         (directory / f"{name}.pem").write_text(

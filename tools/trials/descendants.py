@@ -76,7 +76,8 @@ def _watch() -> None:
     os.chdir("/")
     mark = sys.stdin.readline().strip()
     sys.stdin.read()
-    ended_at, asked_pids = time.monotonic(), set[int]()
+    ended_at = time.monotonic()
+    asked_pids = set[int]()
     while mark and (left := find_marked(mark)) and time.monotonic() < ended_at + PATIENCE_S:
         is_late = time.monotonic() > ended_at + GRACE_S
         for pid in left if is_late else left - asked_pids:

@@ -139,7 +139,8 @@ class MemoryStore(SingleNodeLeases):
         if isinstance(record, BucketClock):
             self._clocks[record.number] = record.served_ms
             return
-        key, table = record.key, self.tables[type(record)][record.key[0]]
+        key = record.key
+        table = self.tables[type(record)][record.key[0]]
         if isinstance(record, Change):
             number = 1 + max((number for _, number in table), default=0)
             key, record = (record.stream_id, number), replace(record, number=number)
@@ -198,10 +199,8 @@ class MemoryStore(SingleNodeLeases):
                 if key != last and not is_needed:
                     del table[key]
         for (stream_id, domain), through in batch.truncated.items():
-            last_seq, table = (
-                self._last_seq(stream_id, domain),
-                self.tables[AppendedMark][stream_id],
-            )
+            last_seq = self._last_seq(stream_id, domain)
+            table = self.tables[AppendedMark][stream_id]
             for seq in [key[2] for key in table if key[1] == domain]:
                 if seq <= through and seq != last_seq:
                     del table[stream_id, domain, seq]

@@ -91,7 +91,9 @@ def _run(options: argparse.Namespace) -> None:
         _fetch_all(options.repository)
         return
     fetch(list_jars(JARS), HOME / "broker", repository=options.repository)
-    data, port, topics = options.data, options.port, options.topic
+    data = options.data
+    port = options.port
+    topics = options.topic
     new_broker = (SecuredBroker if options.secured else Broker)(data, port=port)
     if listens(port):
         if not (topics and _is_running(data)):
@@ -105,7 +107,8 @@ def _run(options: argparse.Namespace) -> None:
         if isinstance(broker, SecuredBroker):
             _say_how(broker)
         say(f"{_topics(broker)}; --topic NAME:PARTITIONS creates another.")
-        topic, python = next(iter(broker.topics())), shlex.quote(sys.executable)
+        topic = next(iter(broker.topics()))
+        python = shlex.quote(sys.executable)
         say(TRY.format(python=python, address=broker.address, topic=topic))
         broker.wait()
 

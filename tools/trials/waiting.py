@@ -26,7 +26,8 @@ def eventually(observe: Callable[[], object], expected: object) -> bool:
 
 def slowdown() -> float:
     """Return how many times longer a process takes now than on an idle machine."""
-    begun_s, used = time.monotonic(), time.process_time()
+    begun_s = time.monotonic()
+    used = time.process_time()
     while time.process_time() < used + 0.05:
         pass
     return max(1.0, (time.monotonic() - begun_s) / 0.05)

@@ -115,7 +115,8 @@ def test_file_of_many_rows_is_read_in_little_memory(
     analyse: Analyse, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The last are judged; in one row group, and encoded as one value and a count."""
-    count, pool = MANY_ROWS[name], MEMORY_POOLS[name]
+    count = MANY_ROWS[name]
+    pool = MEMORY_POOLS[name]
     monkeypatch.setattr(file_rows, "LINES_BYTES", 1 << 16)
     if name == "f.jsonl":
         Path(name).write_text(f'{{"at": {TEN}}}\n' * count)

@@ -58,7 +58,8 @@ def watermarks(log: Log, delay: int, *, by_partition: bool) -> list[float]:
 
 def replay_watermark(log: Log, after: list[float]) -> tuple[int, list[int], int]:
     """Return rows lost, waits, and windows still open under a watermark."""
-    lost_count, watermark = 0, -np.inf
+    lost_count = 0
+    watermark = -np.inf
     open_: set[int] = set()
     counted_ends: set[int] = set()
     waits = []
@@ -132,7 +133,8 @@ def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
     mixed.shuffle(rows)
     arrivals, times, partitions = zip(*rows, strict=True)
 
-    analysis, expected = analyse(arrivals, times, partitions, log.window), apart.analysis
+    analysis = analyse(arrivals, times, partitions, log.window)
+    expected = apart.analysis
     assert analysis.flink.needed.tolist() == expected.flink.needed.tolist()
     assert analysis.find_behind(partitions) == expected.find_behind(apart.partitions)
 
@@ -140,7 +142,8 @@ def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
 @given(logs())
 def test_lateness_is_counted_by_partition(log: Log) -> None:
     """Each partition has the number of late rows, the median lateness and the largest."""
-    largest, late = log.times[0], dict[str, list[int]]()
+    largest = log.times[0]
+    late = dict[str, list[int]]()
     for time, partition in zip(log.times, log.partitions, strict=True):
         largest = max(largest, time)
         if time < largest:
@@ -168,7 +171,8 @@ def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -
     )
     other_analysis = analyse(came, times, partitions, log.window)
 
-    needed_delays, largest = [0], -(10**6)
+    needed_delays = [0]
+    largest = -(10**6)
     for n, time in enumerate(log.times):
         if n not in expected:
             needed_delays.append(max(0, largest - log.end(time) + 1))
@@ -183,11 +187,14 @@ def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -
 @given(logs())
 def test_least_delay_names_the_row_that_set_the_time(log: Log) -> None:
     """It is the first row with the time that the row with the greatest need is behind."""
-    owed, least_delay, setter = None, 0, 0
+    owed = None
+    least_delay = 0
+    setter = 0
     for n, time in enumerate(log.times):
         need = log.times[setter] - log.end(time) + 1
         if n and need > least_delay:
-            least_delay, owed = need, setter
+            least_delay = need
+            owed = setter
         if time > log.times[setter]:
             setter = n
 

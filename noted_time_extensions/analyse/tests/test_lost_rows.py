@@ -60,7 +60,8 @@ class Stream(NamedTuple):
 
     def verdict(self, row: Row) -> str:
         """Return the verdict on a lost row, by a look at each mark."""
-        word, marks = self.words.get(self.writer(row)), self.list_passed_marks(row)
+        word = self.words.get(self.writer(row))
+        marks = self.list_passed_marks(row)
         if word is None:
             return "not known"
         promises = [(mark, spell) for mark in marks for spell in word.spells]
@@ -76,7 +77,9 @@ class Stream(NamedTuple):
 @st.composite
 def streams(draw: st.DrawFn) -> Stream:
     """Draw marks with gaps, segments that begin late, ties, and writers that join late or leave."""
-    first, lower, written_at = draw(st.sampled_from((1, 4))), draw(st.integers(-20, 20)), 0
+    first = draw(st.sampled_from((1, 4)))
+    lower = draw(st.integers(-20, 20))
+    written_at = 0
     cut: dict[int, int] = {}
     marks = []
     for seq in range(first, first + draw(st.integers(1, 8))):
@@ -136,13 +139,15 @@ def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
 @given(streams())
 def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None:
     """The window has a judged row that was not lost. The first kept mark closes no window."""
-    first, ends = stream.marks[0], set[int]()
+    first = stream.marks[0]
+    ends = set[int]()
     for row in stream.rows:
         is_below = row.offset < first.cut.offsets.get(row.segment, 0) and first.seq > 1
         if not stream.list_passed_marks(row) and not is_below:
             window = stream.window
             ends.add((row.time // window + 1) * window if window else row.time)
-    waits, still_open = [], 0
+    waits = []
+    still_open = 0
     for end in ends:
         closing = [m for m in stream.marks if m.lower >= end + (stream.window == 0)]
         if closing and closing[0] is not first:

@@ -189,9 +189,13 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     tmp_path_factory: pytest.TempPathFactory, column: dict[str, Any], rows: list[tuple[int, int]]
 ) -> None:
     """Several producers write to one partition, and one may use another unit."""
-    wrong, zone, kind, unit = column["wrong"], column["zone"], column["kind"], column["unit"]
+    wrong = column["wrong"]
+    zone = column["zone"]
+    kind = column["kind"]
+    unit = column["unit"]
     producers = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
-    begin, right = HALF_DAYS[zone], [(0, seconds) for _, seconds in rows]
+    begin = HALF_DAYS[zone]
+    right = [(0, seconds) for _, seconds in rows]
     mixed_rows = [row for pair in zip(right, rows, strict=True) for row in pair]
     written_values, model = zip(
         *(producers[n].write(begin + second * 1000) for n, second in mixed_rows), strict=True
@@ -204,7 +208,8 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     look = LogTimes(root, "s", "at", form=producers[0].form)
     look_result = look()
     form = producers[0].form.judge("at", written_values, NOON_MS)
-    get_time, records = make_time_getter("at", form), list[int | None]()
+    get_time = make_time_getter("at", form)
+    records = list[int | None]()
     for value in written_values:
         try:
             records.append(cast("int", get_time(make_message(value))))

@@ -55,7 +55,8 @@ def test_producers_of_a_partition_are_told_apart(partitions: int) -> None:
 def test_producers_with_few_rows_are_judged_together() -> None:
     """Keys that differ in each row are no producers."""
     times = np.array(draw_times(1))
-    arrivals, keys = np.array(draw_arrivals()), np.arange(ROWS)
+    arrivals = np.array(draw_arrivals())
+    keys = np.arange(ROWS)
     arrivals[5] = times[5]
 
     same_keys = np.zeros(ROWS, np.int64)
@@ -64,7 +65,8 @@ def test_producers_with_few_rows_are_judged_together() -> None:
 
 
 def test_rows_without_an_arrival_came_after_those_before_them() -> None:
-    timestamps, partitions = np.array([10, 90, 20, 70, 30]), np.array([0, 1, 0, 0, 0])
+    timestamps = np.array([10, 90, 20, 70, 30])
+    partitions = np.array([0, 1, 0, 0, 0])
     unknown = np.array([False, False, False, True, True])
 
     assert order_by_offset(timestamps, partitions, unknown).tolist() == [10, 90, 20, 70, 70]

@@ -75,10 +75,12 @@ def test_arrow_column_is_read_by_the_newest_law() -> None:
 
 def test_chunks_are_converted_as_one_column() -> None:
     """02:30 of 25 October exists twice, and of 29 March not at all."""
-    repeated_time, july = datetime(2026, 10, 25, 2, 30), datetime(2026, 7, 1)  # noqa: DTZ001 - local
+    repeated_time = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - local
+    july = datetime(2026, 7, 1)  # noqa: DTZ001 - local
     skipped_time = datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001 - local
     values = pa.chunked_array([[repeated_time, None], [skipped_time], [july]], pa.timestamp("us"))
-    first, midnight = parse_time("2026-10-25T00:30Z"), parse_time("2026-06-30T22:00Z")
+    first = parse_time("2026-10-25T00:30Z")
+    midnight = parse_time("2026-06-30T22:00Z")
     conversion = convert_local_times(values, BERLIN)
 
     assert conversion.times.to_pylist() == [first, None, None, midnight]

@@ -52,7 +52,8 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_change_of_the_last_files_is_found(first: int, course: list[tuple[str, int]]) -> None:
     """Offsets get another width, files are deleted, and the log begins again."""
-    segment, start = Segment(), first
+    segment = Segment()
+    start = first
     segment.look()
     for happening, number in course:
         if happening == "add":

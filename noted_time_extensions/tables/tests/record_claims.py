@@ -24,8 +24,10 @@ def ask_table(history: History, run: Callable[..., str]) -> Iterator[tuple[str, 
     """Ask for claims of a table, if the history has one."""
     if history.seed % TABLE_EVERY:
         return
-    chance, times = history.chance, {"complete-to": "", "wait": str(history.guess_time())}
-    require, domain = chance.choice(REQUIREMENTS), chance.choice(DOMAINS)
+    chance = history.chance
+    times = {"complete-to": "", "wait": str(history.guess_time())}
+    require = chance.choice(REQUIREMENTS)
+    domain = chance.choice(DOMAINS)
     table = claim_times(history, domain)
     for word, time in times.items():
         yield "claims", ask(run, word, table, time, require=require)
@@ -34,7 +36,9 @@ def ask_table(history: History, run: Callable[..., str]) -> Iterator[tuple[str, 
 
 def claim_times(history: History, domain: str) -> str:
     """Commit claims of a stream's query to a table, and return its URL."""
-    chance, orders, time = history.chance, Orders(Path(history.name)), TEN
+    chance = history.chance
+    orders = Orders(Path(history.name))
+    time = TEN
     for batch in range(4):
         time += chance.choice([-1, 0, 1, 2]) * MINUTE_MS
         missing = ["a"] * (chance.random() < 0.3)

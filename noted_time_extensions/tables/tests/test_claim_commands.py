@@ -29,7 +29,8 @@ def test_accept_needs_kept_table_history(run: Commands, orders: Orders, tmp_path
     DeltaTable(orders.path).create_checkpoint()
     for version in range(2):
         (tmp_path / f"orders/_delta_log/{version:020}.json").unlink()
-    acceptance, explanation = run("claim", "accept", orders.url), run("why", orders.url)
+    acceptance = run("claim", "accept", orders.url)
+    explanation = run("why", orders.url)
 
     reason = "its claims are in history that has expired"
     remedy = "let its query claim (NotedTable), or its job (`noted-time claim inherit"

@@ -39,7 +39,8 @@ class ClaimedTable(NamedTuple):
 
 def write_table(domain: Domain, *, keeps_late_rows: bool) -> ClaimedTable:
     """Return the table of a query, whose last claim names the writers."""
-    claims, marks = list[Claim](), domain.history.after(0, LATER)
+    claims = list[Claim]()
+    marks = domain.history.after(0, LATER)
     source = ClaimSource(domain.stream, domain.domain)
     for mark in marks:
         claim = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), from_time=MIN_INT64)
@@ -56,7 +57,8 @@ def write_table(domain: Domain, *, keeps_late_rows: bool) -> ClaimedTable:
 
 def run_job(sources: list[ClaimedTable], delay_ms: int) -> ClaimedTable:
     """Return the table of a job that has read all rows of its sources, and inherits."""
-    written_commit, pinned_histories = Commit(0, None, "append"), {}
+    written_commit = Commit(0, None, "append")
+    pinned_histories = {}
     for number, source in enumerate(sources):
         pinned_histories[Pin.of(f"source{number}", source.history)] = source.history
     record = build_inheritance(
@@ -176,7 +178,8 @@ def test_complete_table_has_all_required_rows(  # noqa: PLR0913, PLR0917 - drawn
         Requirement(require_all=True),
         Requirement(require_known=True),
     )
-    complete, lost_rows = 0, list[Lost]()
+    complete = 0
+    lost_rows = list[Lost]()
     for table in tables:
         last = max(marks_of_domain[-1].lower for marks_of_domain in table.marks.values())
         for time in range(last + 2):
@@ -220,7 +223,8 @@ def test_table_of_query_with_state_has_all_required_rows(
         Requirement(require_all=True),
         Requirement(require_known=True),
     )
-    complete, lost_rows = 0, list[Lost]()
+    complete = 0
+    lost_rows = list[Lost]()
     for domain in domains.values():
         if not domain.history:
             continue

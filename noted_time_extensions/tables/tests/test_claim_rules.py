@@ -53,7 +53,8 @@ def find_false_claim(seed: int, *, is_numbered: bool, kind: type[World]) -> str:
     for step in range(STEPS):
         world.act(is_benign=False)
         history = world.history()
-        statuses, table = history.statuses(), history.claim()
+        statuses = history.statuses()
+        table = history.claim()
         for query in world.queries:
             status = statuses.get(query.name, ClaimStatus())
             holder = status.claim.query if status.claim is not None else query.id
@@ -69,7 +70,8 @@ class PassingWorld(World):
     """A world whose queries pass over batches, and withdraw most of those without rows."""
 
     def run(self, query: Query) -> None:
-        batch, number = query.plan(), len(query.checkpoint.planned) - 1
+        batch = query.plan()
+        number = len(query.checkpoint.planned) - 1
         if self.chance.random() < (0.7 if batch.begin < batch.end else 0.3):
             super().run(query)
             return
@@ -158,7 +160,8 @@ def test_rerun_batch_is_skipped_if_content_is_equal() -> None:
 
 def test_part_written_twice_by_one_run_is_refused() -> None:
     """It would be skipped as one of an earlier run."""
-    whole_history, claim = history(FIRST, SECOND), record(1, 50)
+    whole_history = history(FIRST, SECOND)
+    claim = record(1, 50)
 
     with pytest.raises(Rejected, match="give each write a part="):
         committing.find_committed_part(whole_history, claim, remember(claim, run="r"), run="r")
@@ -211,16 +214,15 @@ def test_accepted_claim_is_unknown_after_expiry(*, is_numbered: bool) -> None:
     """The next record of its query claims again. A change since the acceptance still ends it."""
     kept_commit = commit(2, change="other")
     (acceptance,) = build_acceptance(history(FIRST, SECOND, kept_commit), "Ada", at=2)
-    accepted_claim, change = replace(acceptance, id="v"), commit(3, change="other")
+    accepted_claim = replace(acceptance, id="v")
+    change = commit(3, change="other")
     after = record(2, 60, after=3, after_id="v", seen=3)
 
     def find(*commits: Commit) -> ClaimStatus:
         return TableHistory(commits, table="t", is_numbered=is_numbered).statuses()["flights"]
 
-    unknown, later_claim = (
-        find(kept_commit, commit(3, accepted_claim)),
-        find(kept_commit, commit(3, accepted_claim), commit(4, after)),
-    )
+    unknown = find(kept_commit, commit(3, accepted_claim))
+    later_claim = find(kept_commit, commit(3, accepted_claim), commit(4, after))
     assert (unknown.complete_to, unknown.why) == (None, table_history.HISTORY_EXPIRED)
     assert later_claim.complete_to == 60
     assert find(kept_commit, change, commit(4, accepted_claim)).why.endswith("rows changed")
@@ -374,7 +376,8 @@ def test_acceptance_repeats_the_last_claim() -> None:
 
 def test_old_checkpoint_error_names_the_snapshot() -> None:
     """It is the snapshot before the batch. The error for Delta has no version."""
-    first, second = FIRST, commit(1, record(1, 50), operation="WRITE")
+    first = FIRST
+    second = commit(1, record(1, 50), operation="WRITE")
     snapshots = TableHistory((first, second), table="t")
 
     with pytest.raises(Rejected) as error:

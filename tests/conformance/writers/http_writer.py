@@ -78,7 +78,8 @@ class HttpWriter:
 
     def _send(self, note: Answer) -> Answer:
         """Send a note until its answer is final, or `GIVE_UP_S` have passed."""
-        until, pause_s = time.monotonic() + GIVE_UP_S, FIRST_S
+        until = time.monotonic() + GIVE_UP_S
+        pause_s = FIRST_S
         self._number(note)
         while True:
             if FAULT == "new session for each request":
@@ -89,7 +90,8 @@ class HttpWriter:
             if status not in (0, *REPEATED):
                 return self._read(note, body)
             if FAULT == "repeats at once":
-                after_s, pause_s = 0, 0.01
+                after_s = 0
+                pause_s = 0.01
             if FAULT == "ignores Retry-After":
                 after_s = 0
             wait_s = after_s + pause_s * random.uniform(0.5, 1)
@@ -119,7 +121,8 @@ class HttpWriter:
         self._is_first = False
         if "excluded" in result and FAULT != "hides exclusions":
             return {"answer": "excluded"}
-        lower, noted_time = result["lower"], note.get("time")
+        lower = result["lower"]
+        noted_time = note.get("time")
         is_late = (
             None not in (lower, noted_time) and noted_time <= lower and FAULT != "hides late notes"
         )
@@ -134,7 +137,8 @@ class HttpWriter:
         try:
             connection.request("POST", self._path, json.dumps({"notes": [note]}), headers)
             answer = connection.getresponse()
-            content, after = answer.read(), answer.headers.get("retry-after", "")
+            content = answer.read()
+            after = answer.headers.get("retry-after", "")
         except (OSError, http.client.HTTPException):
             return 0, 0, {}
         finally:

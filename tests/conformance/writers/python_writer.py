@@ -44,7 +44,8 @@ class Program:
             names = (os.environ[f"NOTED_TIME_{name}"] for name in ("URL", "STREAM", "WRITER"))
             self._client = WriterClient(*names, pace=PACE)
             self._client.join()
-        client, position = self._client, dict(enumerate(self._ends))
+        client = self._client
+        position = dict(enumerate(self._ends))
         if command == "finish":
             return client.finish(position, timeout=GIVE_UP_S)
         if command == "note":

@@ -21,7 +21,8 @@ def interrupt(*_: object) -> None:
 def main(bootstrap: str, topic: str, url: str, times: str) -> None:
     """Print how many events are left at the end, and whether time reached the last note."""
     config = {"bootstrap.servers": bootstrap, "linger.ms": 1, "queue.buffering.max.messages": 500}
-    chance, now = random.Random(7), NOON
+    chance = random.Random(7)
+    now = NOON
     signal.signal(signal.SIGALRM, interrupt)
     with KafkaNotedProducer(config, topic, url, "berlin") as producer:
         for _ in range(int(times)):

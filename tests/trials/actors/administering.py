@@ -64,7 +64,8 @@ class Administering:
 
     async def truncate(self, caller: Caller, stream: ScaledStream) -> None:
         """Drop the marks that the stream's readers have passed, now and then."""
-        chains, path = self._history.chains_of(stream), f"/v1/streams/{stream.name}/truncate"
+        chains = self._history.chains_of(stream)
+        path = f"/v1/streams/{stream.name}/truncate"
         while not self._stopping.is_set():
             await rest(self._stopping, caller.chance.uniform(*TRUNCATES_S))
             cut = self._choose_cut(stream, caller.chance)
@@ -101,7 +102,8 @@ class Administering:
         `None` if it would drop nothing, or might drop marks that no follower has seen: then the
         history would have a gap.
         """
-        firsts, drops = {}, False
+        firsts = {}
+        drops = False
         for domain, chain in self._history.chains_of(stream).items():
             last = _last_reached(chain, cut)
             if last is None:
@@ -123,7 +125,8 @@ def _last_reached(chain: Chain, cut: Mapping[int, int]) -> int | None:
 
     `None` if a follower may not have seen it.
     """
-    seq, seen_seq = chain.first_asked, min(chain.followers, default=0)
+    seq = chain.first_asked
+    seen_seq = min(chain.followers, default=0)
     while seq < seen_seq:
         if not reaches(cut, chain.cut(seq + 1)):
             return seq

@@ -100,7 +100,8 @@ class Caller:
 
     async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes
         """Ask the current replica once; `None` if it gives no usable answer."""
-        url, body = f"{self.url}{path}", arguments.get("json")
+        url = f"{self.url}{path}"
+        body = arguments.get("json")
         if callable(body):
             arguments = arguments | {"json": body()}
         try:

@@ -56,7 +56,8 @@ async def ask_all(callers: Sequence[Caller], stream: ScaledStream, history: Hist
 
 
 async def _ask(caller: Caller, stream: ScaledStream, reported_position: Mapping[int, int]) -> Said:
-    path, position = f"/v1/streams/{stream.name}", {}
+    path = f"/v1/streams/{stream.name}"
+    position = {}
     if reported_position:
         position = (await _get(caller, f"{path}/reader-groups/daily"))["position"]
     return Said(

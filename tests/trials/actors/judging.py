@@ -18,8 +18,10 @@ def judge(history: History, answers: Mapping[str, Said]) -> None:
 
 
 def _judge_stream(history: History, stream: ScaledStream, answer: Said) -> None:
-    heard, sent_scalings = stream.scalings[: len(stream.heard_at)], stream.scalings
-    silent, writers = history.silent.get(stream.name), stream.writers
+    heard = stream.scalings[: len(stream.heard_at)]
+    sent_scalings = stream.scalings
+    silent = history.silent.get(stream.name)
+    writers = stream.writers
     broken = judge_facts(
         members=answer.writers,
         acknowledged={

@@ -155,7 +155,8 @@ class LoadWriter(HonestWriter):
     def take_answer(self, note: Json, result: Json) -> None:
         """Take in that the note is durable; raises `AssertionError` if it was refused."""
         assert result["status"] == "accepted", (note, result)
-        domain, lower = note["domain"], result["lower"]
+        domain = note["domain"]
+        lower = result["lower"]
         if lower is not None:
             self.lowers[domain] = max(lower, self.lowers.get(domain, lower))
         if "time" in note:

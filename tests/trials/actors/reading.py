@@ -36,7 +36,8 @@ class Reading:
 
     async def follow(self, caller: Caller, stream: str, domain: str) -> None:
         """Long-poll the marks of a domain; now and then, resume from where it was half way."""
-        chain, after = self._history.chains[stream, domain], 0
+        chain = self._history.chains[stream, domain]
+        after = 0
         number = len(chain.followers)
         chain.followers.append(after)
         path = f"/v1/streams/{stream}/marks"
@@ -98,7 +99,8 @@ class Reading:
         position = position_from_wire(answer["position"])
         stands = complete(position, stream.scalings)
         for domain, window in answer["windows"].items():
-            chain, min_lower = self._history.chains[stream.name, domain], None
+            chain = self._history.chains[stream.name, domain]
+            min_lower = None
             if domain in due and reaches(stands, chain.cut(due[domain])):
                 min_lower = chain.seen[due[domain]]["lower"]
             chain.windows.append(WindowSeen(position, window, min_lower))

@@ -52,7 +52,8 @@ class Workload:
     async def work(self, record: NoteRecorder, chance: random.Random) -> AsyncIterator[None]:
         """Have all write and read, and bring time to its end."""
         self._chance = chance
-        written_event, read_event = asyncio.Event(), asyncio.Event()
+        written_event = asyncio.Event()
+        read_event = asyncio.Event()
         writing = Writing(self.history, record, written_event)
         for name, stream in self.history.streams.items():
             body = {
@@ -156,7 +157,8 @@ class Workload:
 
     def count_tried(self) -> dict[str, int]:
         """Return how much there was of everything."""
-        counts, chains = self.history.counts, self.history.chains.values()
+        counts = self.history.counts
+        chains = self.history.chains.values()
         return {
             **{name: counts[name] for name in COUNTED},
             "events written": sum(len(stream.events) for stream in self.history.streams.values()),

@@ -220,7 +220,9 @@ async def _hold_all(arena: Arena) -> AsyncIterator[None]:
 
 
 def _cut_power(directory: Path, chance: random.Random) -> None:
-    disk, notes, left = power.Disk.new(directory), chance.randint(1, 60), directory / "left"
+    disk = power.Disk.new(directory)
+    notes = chance.randint(1, 60)
+    left = directory / "left"
     acknowledged_times = note_until_kill(disk, disk.variables, notes)
     *before, last = disk.cuts()
     for cut in (*chance.choices(before, k=POWER_CUTS), last):
@@ -257,7 +259,8 @@ async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
 
 async def _make_a_mark(arena: Arena) -> None:
     """Make a stream, note to it and see the mark; raises `AssertionError` if none comes."""
-    caller, stream = _caller(arena), "/v1/streams/first"
+    caller = _caller(arena)
+    stream = "/v1/streams/first"
     notes = [{"writer": "a", "time": 1, "position": {"0": 1}}]
     async with asyncio.timeout(FIRST_MARK_S):
         await caller.call("PUT", stream, json={"mark_interval_ms": 0})

@@ -28,7 +28,8 @@ def find(seeds: range) -> None:
 
 def count(seeds: range) -> None:
     """Print how many schedules an hour are played, and how often each law is checked."""
-    check_counts, begun_s = Counter[str](), time.process_time()
+    check_counts = Counter[str]()
+    begun_s = time.process_time()
     for schedule_count, seed in enumerate(seeds, start=1):
         schedule = Schedule(seed)
         try:

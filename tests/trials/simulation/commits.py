@@ -93,7 +93,8 @@ class Commits:
             stream.record = record
             stream.timeout_ms = min(stream.timeout_ms, record.settings.writer_timeout_ms)
         for clock in batch.list_puts(BucketClock):
-            bucket, ms = clock.number, clock.served_ms
+            bucket = clock.number
+            ms = clock.served_ms
             was_ms = self._clocks.get(bucket, 0)
             self.check(laws.service_clocks_advance, was_ms, ms, now_s * 1000 + 1)
             self._clocks[bucket] = ms
@@ -168,7 +169,9 @@ class Commits:
         *,
         starts_again: bool,
     ) -> None:
-        name, writer, time = stream.record.name, after.writer, after.times.get(DOMAIN)
+        name = stream.record.name
+        writer = after.writer
+        time = after.times.get(DOMAIN)
         stream.members[writer] = after
         if (
             before is None
@@ -200,7 +203,8 @@ class Commits:
     ) -> None:
         """Count the times of writers that the batch removes, perhaps after the timeouts."""
         for key, member in members:
-            was, stream = before[key].get(member.writer), self.streams[key]
+            was = before[key].get(member.writer)
+            stream = self.streams[key]
             if member.excluded != "timed_out" or (was is not None and was.excluded is not None):
                 continue
             since = member.noted_served_ms
@@ -218,7 +222,9 @@ class Commits:
         mark: Mark,
     ) -> None:
         """Judge a mark by the members before and after its batch."""
-        name, cut, lower = stream.record.name, mark.cut.offsets, mark.lower
+        name = stream.record.name
+        cut = mark.cut.offsets
+        lower = mark.lower
         wire = {"seq": mark.seq, "cut": position_to_wire(cut)}
         before_it = [mark.seq - 1] * len(stream.scalings)
         self.check(laws.cuts_are_complete, [wire], stream.scalings, before_it)
@@ -241,7 +247,8 @@ class Commits:
         stream.owed.difference_update(mark.excluded)
         for writer, was in before.items():
             record = stream.members[writer]
-            was_out, is_out = writer in were_out, writer in stream.out
+            was_out = writer in were_out
+            is_out = writer in stream.out
             was_counted = was.state == record.state == "live" and not was_out and not is_out
             has_stayed = was_counted and was.changed_served_ms == record.changed_served_ms
             if has_stayed and not mark.final:

@@ -73,7 +73,8 @@ async def break_things(arena: Arena) -> None:
     chance = arena.chance
     while True:
         await asyncio.sleep(chance.uniform(0.1, 2.5))
-        name, fault = chance.choice(arena.replicas), chance.choice(DRAWN_FAULTS)
+        name = chance.choice(arena.replicas)
+        fault = chance.choice(DRAWN_FAULTS)
         if fault != CLOCKS and name not in arena.controllers:
             await arena.start(name)
         elif fault == CLOCKS or name not in arena.loop.frozen:

@@ -96,7 +96,8 @@ class LeasedStore(MemoryStore):
 
     def heartbeat(self) -> Leases:
         """End silent sessions of others, and return who owns what; a lost session begins anew."""
-        database, now = self.database, self.database.now()
+        database = self.database
+        now = self.database.now()
         if self.session is None or not self.session.is_live:
             self.session = Session(self._url, now)
             database.sessions.append(self.session)
@@ -139,10 +140,8 @@ class LeasedStore(MemoryStore):
         if self.database.fails():
             raise StoreUnavailable("the batch did not come")
         own_buckets = {bucket for bucket, owner in self.database.owners.items() if owner is session}
-        kept_store, names = (
-            self.database.kept,
-            {stream.id: stream.name for stream in self.streams()},
-        )
+        kept_store = self.database.kept
+        names = {stream.id: stream.name for stream in self.streams()}
         marks = batch.list_puts(AppendedMark)
         written_buckets = {
             bucket_of(names[appended_mark.stream_id], BUCKETS) for appended_mark in marks

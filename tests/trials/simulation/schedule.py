@@ -180,7 +180,9 @@ class Schedule:
         chance = self.chance
         while True:
             await asyncio.sleep(chance.uniform(0.5, 4.0))
-            stream, writer, act = chance.choice(STREAMS), chance.choice(WRITERS), chance.random()
+            stream = chance.choice(STREAMS)
+            writer = chance.choice(WRITERS)
+            act = chance.random()
             if act < 0.3:
                 await self._change(stream, operations.remove, ANONYMOUS_ORDER, writer)
             elif act < 0.5:
@@ -233,7 +235,8 @@ class Schedule:
         """Send a note until it is answered; returns whether it was."""
         pen.time = pen.time if time is None else time
         for _ in range(1000 if self.arena.is_calm else 6):
-            note, begun_at = pen.note(time, state), self.arena.loop.time()
+            note = pen.note(time, state)
+            begun_at = self.arena.loop.time()
             self.sent[pen.stream, pen.writer].append(note)
             if self.arena.happens("double"):
                 second_try = self.arena.ask(partial(_note, pen.stream, note), 4.0)
@@ -290,12 +293,14 @@ class Schedule:
         return had
 
     def _judge_commit(self, url: str, batch: ChangeSet) -> None:
-        arena, loop = self.arena, self.arena.loop
+        arena = self.arena
+        loop = self.arena.loop
         self.commits.judge_batch(batch, loop.time() + arena.skipped_ms[""] / 1000)
         spent_s = sum(loop.spent[url, name] for name in TURN)
         asked_at = loop.asked_at
         for clock in batch.list_puts(BucketClock):
-            bucket, ms = clock.number, clock.served_ms
+            bucket = clock.number
+            ms = clock.served_ms
             was, earlier_at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
             most_ms = (asked_at - earlier_at - spent_s + was_spent) * 1000 + 2
             if was == url and arena.disturbed_at[url] < earlier_at:
@@ -370,7 +375,8 @@ class Schedule:
     def _judge_report(self, name: str, had: dict[str, Mark | None]) -> None:
         """Whether a controller that loads a stream without the last mark it had reports that."""
         for stream in self.commits.streams.values():
-            key, held_mark = stream.record.id, had.get(stream.record.id)
+            key = stream.record.id
+            held_mark = had.get(stream.record.id)
             acquired_commit = self.arena.stores[name].acquired.get(
                 bucket_of(stream.record.name, BUCKETS)
             )

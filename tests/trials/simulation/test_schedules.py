@@ -28,14 +28,16 @@ def test_schedules_break_no_law(part: int) -> None:
 
 def test_a_seed_is_replayed() -> None:
     """All is chosen from it."""
-    first, second = Schedule(1), Schedule(1)
+    first = Schedule(1)
+    second = Schedule(1)
 
     assert (first.run(), first.answers) == (second.run(), second.answers)
 
 
 def test_actors_of_chaos_break_no_law_in_virtual_time() -> None:
     """There is some of everything that they try."""
-    broken, tried_counts = [], Counter[str]()
+    broken = []
+    tried_counts = Counter[str]()
     for seed in range(WORKLOADS):
         schedule = WorkloadSchedule(seed)
         broken += [(seed, violation) for violation in schedule.run()]

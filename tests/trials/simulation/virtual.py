@@ -134,9 +134,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return
             self.asked_at = asked_at
             try:
-                outcome, resolve = func(*args), answer.set_result
+                outcome = func(*args)
+                resolve = answer.set_result
             except Exception as error:  # noqa: BLE001 - whatever the call raises
-                outcome, resolve = error, answer.set_exception
+                outcome = error
+                resolve = answer.set_exception
             self.call_later(self._delay(caller), give, resolve, outcome, context=own_context)
 
         self.call_later(self._delay(caller), call, context=elsewhere)

@@ -27,7 +27,8 @@ def test_no_claim_is_false_over_a_snapshot_and_kills(shop: Shop, worker: Worker)
             worker.start()
             worker.wait_until_running(shop.name)
             wait_for_marks(shop, "orders", 5)
-    orders, payments = shop.judge("orders"), shop.judge("payments")
+    orders = shop.judge("orders")
+    payments = shop.judge("payments")
 
     assert (orders.wrong, payments.wrong) == ([], [])
     assert min(orders.noted, payments.noted) > 15

@@ -55,7 +55,8 @@ class Ways(NamedTuple):
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
     """Return a Python that has everything but the package, and the forms to ship it."""
     directory = tmp_path_factory.mktemp("ways")
-    environment, archive_file = directory / "environment", directory / "noted.zip"
+    environment = directory / "environment"
+    archive_file = directory / "noted.zip"
     venv.create(environment, symlinks=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
     # A `.pth` adds a directory without the `.pth` files in it, such as this clone's.

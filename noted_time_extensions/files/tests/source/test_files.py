@@ -141,7 +141,8 @@ def test_layout(tmp_path: Path, acts: list[str]) -> None:
     for number, act in enumerate(acts):
         words, _, expected = act.partition(" -> ")
         options = dict(re.findall(r"(?:^| )(stream|root)=(\S+)", words))
-        stream, top = options.get("stream", "flights"), tmp_path / str(number)
+        stream = options.get("stream", "flights")
+        top = tmp_path / str(number)
         for name in words.split()[len(options) :]:
             path = top / (name if "/" in name else f"{stream}/partition=0/{name}")
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,8 @@ counts = st.dictionaries(st.integers(0, 50), st.integers(0, 10**7), max_size=8)
 @st.composite
 def runs(draw: st.DrawFn) -> list[LogFile]:
     """Return the files of a segment, with gaps as compacted topics have them."""
-    files, start = [], 0
+    files = []
+    start = 0
     for number, (gap, rows) in enumerate(
         draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=6))
     ):

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.shows("read_complete")
 def test_hour_out_of_a_month_reads_little_more_than_the_hour(flights: NotedStream) -> None:
     """It reads at most 1.2 times the rows, and those between two marks at either end."""
     write_hours(flights, 24 * 30)
-    start, between_marks = 24 * 15 * HOUR, 10
+    start = 24 * 15 * HOUR
+    between_marks = 10
     row_counts = [
         read_window(flights, start, start + HOUR, own_segments=own_segments)[-1]
         for own_segments in (False, True)
@@ -137,11 +138,13 @@ def test_refused_window_has_its_missing_writers_and_late_rows(served: Served) ->
     served.post(
         "flights", {"writer": "depot", "late_rows": {"rows": 112, "min_time": 5, "max_time": 6}}
     )
-    noted_stream, batch_read = Noted(served.url, "flights"), BatchRead(missing="fail")
+    noted_stream = Noted(served.url, "flights")
+    batch_read = BatchRead(missing="fail")
     with pytest.raises(RowsMissing) as refusal:
         wait_for_window(noted_stream, 1, 9, domain=None, read=batch_read, late="warn")
 
-    missing, late = refusal.value.missing, refusal.value.late
+    missing = refusal.value.missing
+    late = refusal.value.late
     assert [(writer.writer, writer.last_time) for writer in missing.writers] == [("shop", 1)]
     assert [(writer.writer, writer.rows) for writer in late.writers] == [("depot", 112)]
 
@@ -151,7 +154,8 @@ def test_window_survives_outage_after_verdict(served: Served) -> None:
     verdict = served.call("POST", "/flights/completeness", {"to": 5})
     answers = iter([answer(json.dumps(verdict).encode())])
     with HostileServer(served.url, lambda: answers, lambda: iter([answer(b"", 503)])) as server:
-        noted_stream, batch_read = Noted(server.url, "flights"), BatchRead(timeout=60)
+        noted_stream = Noted(server.url, "flights")
+        batch_read = BatchRead(timeout=60)
         window = wait_for_window(noted_stream, 0, 5, domain="default", read=batch_read, late="warn")
 
     assert (window.end, len(server.sent)) == (5, 2)

@@ -54,7 +54,8 @@ def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark reruns the batch after a crash, and the sink does not read it."""
-    events, sink = read(write_rows(flights, 2001), batch_after_mark=True), DyingSink()
+    events = read(write_rows(flights, 2001), batch_after_mark=True)
+    sink = DyingSink()
     writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
     start = writer.option("checkpointLocation", str(output.checkpoint)).start
     with pytest.raises(PySparkException):

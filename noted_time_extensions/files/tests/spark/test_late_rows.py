@@ -39,7 +39,9 @@ def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random
 
 def run_query(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[Batch]:
     """Return the batches of a query that reads while the writers write."""
-    steps, chance, batches_found = disorder(seed), random.Random(seed), list[Batch]()
+    steps = disorder(seed)
+    chance = random.Random(seed)
+    batches_found = list[Batch]()
     flights.join("w0", "w1", "w2")
     query = build_query(flights, Columns(late="keep"), Batches(rows))
     for first in range(0, len(steps), 6):
@@ -105,7 +107,8 @@ def test_rows_in_time_and_late_rows_are_all_rows(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The query restarts. Rows that only Spark drops are late."""
-    steps, chance = disorder(7), random.Random(7)
+    steps = disorder(7)
+    chance = random.Random(7)
     flights.join("w0", "w1", "w2")
     events = read(flights.begin_log(), Columns(late="keep"), Batches(120))
     break_promises(flights, steps[:18], chance)

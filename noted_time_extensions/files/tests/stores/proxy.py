@@ -63,7 +63,8 @@ class Proxy(Loopback):
         if kind == "slow down":
             give(request, 503, b"", {})
             return
-        target, dropped_headers = request.path, {"connection"}
+        target = request.path
+        dropped_headers = {"connection"}
         if kind == "unconditional":
             dropped_headers |= {"if-none-match", "if-match"}
         if kind == "unordered":

@@ -77,7 +77,8 @@ def read(root: str) -> list[tuple[int, str]]:
 def test_rows_are_appended_and_found(bucket: str) -> None:
     """Two writers append in turn. Observers see the ends and the times."""
     root = f"{bucket}/topics"
-    first, second = open_writer(root), open_writer(root)
+    first = open_writer(root)
+    second = open_writer(root)
     ends = [first.append(rows(1, 2)), second.append(rows(3)), first.append(rows(4))]
     look_result = LogTimes(root, "flights", "time")()
 
@@ -138,7 +139,8 @@ for number in range(30):
 
 def test_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> None:
     """The next run repeats the batches from the first one."""
-    root, log = f"{bucket}/topics", tmp_path / "log"
+    root = f"{bucket}/topics"
+    log = tmp_path / "log"
     words = [sys.executable, "-c", BATCHES, root]
     for kill_after in (3, 11, None):
         with (
@@ -168,7 +170,8 @@ def test_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
 
 def test_object_replaced_below_a_planned_offset_is_named(bucket: str) -> None:
     """Its rows may differ. Beyond the planned offsets, the new object is read."""
-    root, key = f"{bucket}/topics", "topics/flights/partition=0/flights+0+{:010}.snappy.parquet"
+    root = f"{bucket}/topics"
+    key = "topics/flights/partition=0/flights+0+{:010}.snappy.parquet"
     table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
     for start in (0, 3):
         put(bucket, key.format(start), table)
@@ -232,11 +235,9 @@ def test_log_is_listed_from_its_last_keys_on(
     """A store that ignores where a list begins is listed whole from then on."""
     monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
     monkeypatch.setattr(object_listing, "KNOWN_KEYS", 2)
-    log, ends, list_counts = (
-        open_writer(f"{bucket}/topics"),
-        LogEnds(f"{bucket}/topics", "flights"),
-        [],
-    )
+    log = open_writer(f"{bucket}/topics")
+    ends = LogEnds(f"{bucket}/topics", "flights")
+    list_counts = []
     for time in range(5):
         log.append(rows(time))
     with s3.spoil(*faults):
@@ -271,7 +272,8 @@ def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
 
 def test_empty_objects_are_named_and_markers_skipped(bucket: str) -> None:
     """A directory's marker is not a file of the log. An observer waits for a JSON file."""
-    root, directory = f"{bucket}/topics", "topics/flights/partition=0"
+    root = f"{bucket}/topics"
+    directory = "topics/flights/partition=0"
     open_writer(root).append(rows(1))
     for marker in (f"{directory}_$folder$", "topics/flights/partition=1_$folder$"):
         put(bucket, marker, b"")

@@ -54,7 +54,8 @@ def write_hours(stream: NotedStream, hours: int, *, is_shared: bool = False) -> 
     Rows are up to half an hour out of order, and each writer keeps its notes.
     """
     chance = random.Random(4)
-    largest, notes = 0, [build_note(writer, 0, {}, 0) for writer in "ab"]
+    largest = 0
+    notes = [build_note(writer, 0, {}, 0) for writer in "ab"]
     for half in range(2 * hours):
         begin = half * HOUR // 2
         for number, writer in enumerate(("a", "b")):

@@ -54,7 +54,8 @@ def open_reader(query: LogQuery) -> LogReader:
 
 def read_batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batch]:
     """Return the batches from `start` on, each after a restart."""
-    begin, batches = start or query.beginning, list[Batch]()
+    begin = start or query.beginning
+    batches = list[Batch]()
     while True:
         reader = open_reader(query)
         try:
@@ -70,7 +71,8 @@ def read_batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batc
 
 def plan_run(query: LogQuery, start: NotedOffset | None = None) -> list[NotedOffset]:
     """Return the ends of the batches of one run."""
-    reader, offsets = open_reader(query), list[NotedOffset]()
+    reader = open_reader(query)
+    offsets = list[NotedOffset]()
     end = (start or query.beginning).to_json()
     try:
         while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
@@ -83,7 +85,9 @@ def plan_run(query: LogQuery, start: NotedOffset | None = None) -> list[NotedOff
 
 def replay_batch(query: LogQuery, begin: NotedOffset, end: NotedOffset) -> Batch:
     """Return a batch that was planned before, read by a run that asks for no marks."""
-    reader, rows, watermark = open_reader(query), list[tuple[int, str]](), None
+    reader = open_reader(query)
+    rows = list[tuple[int, str]]()
+    watermark = None
     late = list[int]()
     for task in reader.partitions(begin.to_json(), end.to_json()):
         for record_batch in reader.read(task):
@@ -93,7 +97,8 @@ def replay_batch(query: LogQuery, begin: NotedOffset, end: NotedOffset) -> Batch
                 else repeat(otherwise)
                 for column, otherwise in (("name", ""), (LATE_COLUMN, False))
             )
-            times, marks = _ms(record_batch["time"]), _ms(record_batch[MARK_TIME])
+            times = _ms(record_batch["time"])
+            marks = _ms(record_batch[MARK_TIME])
             for time, name, is_late, mark in zip(times, names, flags, marks, strict=False):
                 if mark is not None:
                     watermark = mark
@@ -113,7 +118,8 @@ def read_window(
     **options: Any,  # noqa: ANN401
 ) -> tuple[list[str], list[str], int]:
     """Return the names of a complete window's rows, its columns, and how many rows are read."""
-    noted_stream, batch_read = Noted(stream.server.url, stream.name), BatchRead(**options)
+    noted_stream = Noted(stream.server.url, stream.name)
+    batch_read = BatchRead(**options)
     window = wait_for_window(noted_stream, start, end, domain=None, read=batch_read, late=late)
     between = CutRange(window.from_cut.offsets, window.to_cut.offsets, "time")
     place = str(stream.root), stream.name

@@ -104,8 +104,10 @@ def test_foreign_names_hide_no_row(tmp_path: Path, course: list[tuple[str, str]]
     """A log is refused exactly while a name may have rows."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     write(tmp_path, 0)
-    ends, files = LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights")
-    rows, foreign = 1, set[str]()
+    ends = LogEnds(tmp_path, "flights")
+    files = LogFiles(tmp_path, "flights")
+    rows = 1
+    foreign = set[str]()
     for act, name in course:
         if act == "add":
             touch(tmp_path, name)

@@ -56,7 +56,8 @@ def test_no_append_is_missed_between_looks(
 ) -> None:
     """Modification times may have whole seconds, which several appends share."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
-    clock, counts = Now(0), dict[int, int]()
+    clock = Now(0)
+    counts = dict[int, int]()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
     for segment, elapsed_ms, looks in course:
         append(tmp_path, "flights", segment, 1)

@@ -60,7 +60,8 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
 
 def test_offset_removed_by_retention_is_not_reused(tmp_path: Path) -> None:
     """A writer slept while retention removed old files."""
-    sleeper, busy = writer(tmp_path), writer(tmp_path)
+    sleeper = writer(tmp_path)
+    busy = writer(tmp_path)
     sleeper.append([{"time": 1}])
     for _ in range(4):
         busy.append([{"time": 1}])
@@ -170,7 +171,8 @@ def test_schema_unlike_the_segments_is_refused(tmp_path: Path, appended: object,
 
 def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
     """Two writers that open an empty segment cannot write two schemas."""
-    one_writer, other = writer(tmp_path), writer(tmp_path)
+    one_writer = writer(tmp_path)
+    other = writer(tmp_path)
     one_writer.append([{"time": 1, "carrier": "UA"}])
 
     with pytest.raises(Rejected, match="column carrier is missing"):
@@ -399,7 +401,8 @@ def list_batches(root: Path) -> list[Batch | None]:
 
 def test_repeated_batch_is_not_appended_again(tmp_path: Path) -> None:
     """The same writer or the next run repeats it, after appends of others."""
-    first, second_writer = writer(tmp_path), writer(tmp_path)
+    first = writer(tmp_path)
+    second_writer = writer(tmp_path)
     are_appended = [first.append_once([{"time": 1}], Batch("q", 7))]
     first.append([{"time": 2}])
     are_appended += [
@@ -459,7 +462,8 @@ def test_append_after_many_foreign_appends_goes_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_files, "MAX_PASSED_APPENDS", 2)
-    sleeper, busy = writer(tmp_path), writer(tmp_path)
+    sleeper = writer(tmp_path)
+    busy = writer(tmp_path)
     for _ in range(6):
         busy.append([{"time": 1}])
 

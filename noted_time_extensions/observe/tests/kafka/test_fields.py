@@ -112,7 +112,8 @@ UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at
 @pytest.mark.parametrize("nulls", ["hold", "pass"])
 def test_null_time_is_activity_and_a_null_above_it_is_none(flights: Flights, nulls: Nulls) -> None:
     """As of Debezium's deletes; also after a restart, and until a later time is read."""
-    delete, null = '{"after": null}', '{"after": {"at": null}}'
+    delete = '{"after": null}'
+    null = '{"after": {"at": null}}'
 
     def observe(position: dict[int, int]) -> KafkaFields:
         start: Start = "earliest"

@@ -83,7 +83,8 @@ def test_restarted_observer_still_skips_the_record_ahead(
     make_fields = partial(KafkaFields, *flights.place, "at")
     restart = partial(make_fields, known=lambda: {0: end}, clock=lambda: now)
     times = restart()
-    first, second_look = times(), restart(passes={0: offset})()
+    first = times()
+    second_look = restart(passes={0: offset})()
     now += 7 * MINUTE
 
     held_times = {} if tombstones == 1 else {0: None}

@@ -195,7 +195,8 @@ def test_only_a_marked_merge_keeps_the_claim(query: Query, *, is_marked: bool) -
     query.spark.sql(f"CREATE TABLE {target} (time TIMESTAMP, number INT) USING {using}")
 
     def upsert(rows: DataFrame, batch_id: int) -> None:
-        claim, spark = claims.of(batch_id), rows.sparkSession
+        claim = claims.of(batch_id)
+        spark = rows.sparkSession
         rows.createOrReplaceTempView("updates")
         merge = (
             f"MERGE INTO {target} t USING updates u ON t.time = u.time "

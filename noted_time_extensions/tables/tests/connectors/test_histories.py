@@ -191,7 +191,8 @@ def open_world(request: pytest.FixtureRequest, tmp_path: Path) -> OpenWorld:
         place.create_namespace("db")
 
     def build(name: str, kind: type[World], seed: int, *queries: str) -> World:
-        chance, is_numbered = Random(seed), request.param == "delta"
+        chance = Random(seed)
+        is_numbered = request.param == "delta"
         named_queries = [Query(query, chance) for query in queries]
         world = KINDS[request.param][kind](chance, is_numbered=is_numbered, queries=named_queries)
         world.open_in(place, name)

@@ -64,7 +64,8 @@ class Rows(OpenTable):
         self.append((), options)
 
     def add(self, rows: Collection[Row], metadata: str) -> None:
-        number, claims = len(self.commits), parse_claims(json.loads(metadata))
+        number = len(self.commits)
+        claims = parse_claims(json.loads(metadata))
         if all(claims != commit.claims for commit in self.commits):  # Delta knows the transaction
             parent = number - 1 if number else None
             self.commits.append(Commit(number, parent, "append", claims=claims))
@@ -84,7 +85,8 @@ def start_driver(checkpoint: str, table: Rows, url: str = TABLE) -> TableClaims:
 
 
 def plan_batch(checkpoint: str, batch: int) -> None:
-    about, ends = {"batchWatermarkMs": 10 * batch, "conf": {}}, {"a.noted": {"0": batch}}
+    about = {"batchWatermarkMs": 10 * batch, "conf": {}}
+    ends = {"a.noted": {"0": batch}}
     plan(Path(checkpoint), batch, {**ends, "a": {"0": batch}}, metadata=about)
 
 

@@ -47,7 +47,8 @@ def plan_log(stream: NotedStream, *options: Option, **fields: str) -> tuple[Json
 
 def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tuple[Json, ...]:
     """Return the offsets of the first batch of a query on a topic, after its marks."""
-    name, place = stream.name, str(stream.root)
+    name = stream.name
+    place = str(stream.root)
     query = MarksQuery({name: KafkaTopic(name)}, stream.server.url, place, domain, lag_ms=lag_ms)
     with closing(create_planner(query, None, {})) as planner:
         planned_offset = planner.plan(planner.beginning, ReadAllAvailable()).to_json()
@@ -77,7 +78,9 @@ def test_offsets_of_all_sources_have_domain_lag_and_first_mark(
 
     sources = [describe_read(PlannedBatch("q", 0, 1, "min", offset)) for offset in offsets]
     facts = [(source["domain"], source["lag_ms"], source["first_lower"]) for source in sources]
-    ship, unmarked_facts, ingestion = ("ship", 0, 11), ("ship", 0, None), ("ingestion", 5, 7)
+    ship = ("ship", 0, 11)
+    unmarked_facts = ("ship", 0, None)
+    ingestion = ("ingestion", 5, 7)
     assert facts == [
         ship,
         ("default", 0, 10),
@@ -114,7 +117,8 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     source: str,
 ) -> None:
     """The status is the same for each requirement, and before the first mark."""
-    run, times = Commands(shared_controller.url), enumerate(notes, start=TEN)
+    run = Commands(shared_controller.url)
+    times = enumerate(notes, start=TEN)
     with TemporaryDirectory() as place:
         stream = NotedStream(Path(place, "log"), "flights", shared_controller, *DOMAINS[:2])
         stream.begin_log()

@@ -46,7 +46,8 @@ POINTS = ("commit", "data", "chance")
 
 def make_rows(step: int) -> list[TableRow]:
     """Return the rows of a step: (Unix ms, unique name)."""
-    begun_ms, chance = BEGUN_MS + step * STEP_MS, Random(step)
+    begun_ms = BEGUN_MS + step * STEP_MS
+    chance = Random(step)
     return [(begun_ms + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
 
 
@@ -86,7 +87,8 @@ class Iceberg:
         self.data, self.log, self._directory = directory / "data", directory / "metadata", directory
 
     def versions(self) -> list[Commit]:
-        table, commits = self._open(), []
+        table = self._open()
+        commits = []
         for snapshot in table.snapshots():
             rows = read_rows(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
             commits.append(

@@ -138,7 +138,8 @@ class JobTable(Table):
             rows |= job_table.state.rows
             act_of_others()
         self._write(kind, frozenset(rows))
-        version, has_others = self.history().version, not is_calm and self.chance.random() < 0.4
+        version = self.history().version
+        has_others = not is_calm and self.chance.random() < 0.4
         self.moves = 1  # the number that the job wrote is of one commit
         if has_others:
             act_of_others()
@@ -271,7 +272,8 @@ class Pipeline:
 
     def act(self) -> None:
         """Let a query, a job, an operator or others act."""
-        fate, hop = self.chance.random(), self.chance.choice(self.hops)
+        fate = self.chance.random()
+        hop = self.chance.choice(self.hops)
         if fate < 0.5:
             table = self.chance.choice(self.tables[:2])
             table.act(is_benign=bool(table.state.commits) and self.chance.random() < 0.5)

@@ -108,7 +108,8 @@ class Query:
     def claim(self, batch: Batch, id: str) -> Claim:  # noqa: A002 - as the claim's
         """Return the claim of the batch that runs."""
         number = len(self.checkpoint.planned) - 1
-        complete_to, plan = batch.complete_to, batch.plan
+        complete_to = batch.complete_to
+        plan = batch.plan
         return Claim(self.name, complete_to, "time", self.id, number, id=id, plan=plan)
 
     def finish(self, claim: Claim) -> None:
@@ -192,7 +193,8 @@ class World:
 
     def look(self, query: Query, claim: Claim) -> bool:
         """Read the table, remember the record, and return whether it is there."""
-        history, memory = self.history(), query.checkpoint.memory
+        history = self.history()
+        memory = query.checkpoint.memory
         committed_part = rules.find_committed_part(history, claim, memory)
         if committed_part is not None:
             query.checkpoint = query.checkpoint.keeping(committed_part)
@@ -215,7 +217,8 @@ class World:
 
     def disturb(self) -> None:
         """Change the table without a query."""
-        fate, state = self.chance.random(), self.state
+        fate = self.chance.random()
+        state = self.state
         if fate < 0.25 or not state.commits:
             self.commit("append", [("", self.ids)])
         elif fate < 0.45:
@@ -256,7 +259,8 @@ class World:
         history = self.history()
         if history.version is None:
             return
-        rows, queries_seen = self.state.rows, {q.name: (q, dict(q.reached)) for q in self.queries}
+        rows = self.state.rows
+        queries_seen = {q.name: (q, dict(q.reached)) for q in self.queries}
         if self.chance.random() < 0.3:
             self.is_calm = True  # a number is of one commit meanwhile
             fates: list[Callable[[], None]] = [self.disturb, self.expire]

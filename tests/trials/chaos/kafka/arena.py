@@ -83,7 +83,8 @@ class Program:
     def start(self) -> None:
         """Start it."""
         options = os.environ.get("JAVA_TOOL_OPTIONS", QUICK)
-        variables, run = environment(JAVA_TOOL_OPTIONS=options), len(self._runs)
+        variables = environment(JAVA_TOOL_OPTIONS=options)
+        run = len(self._runs)
         log, output = (self._logs / f"{run:03}.{kind}" for kind in ("log", "printed"))
         self._runs.append(Daemon(self._words, log, variables, printed=output))
 
@@ -216,7 +217,8 @@ class KafkaArena:
         return self._add_program("query", counting.__name__, json.dumps(asdict(parameters)))
 
     def _add_observers(self) -> Iterator[Program]:
-        address, url = self.broker.address, ("--url", self.calls.url)
+        address = self.broker.address
+        url = ("--url", self.calls.url)
         for kind, options in OBSERVERS.items():
             words = (
                 "observe",
@@ -282,7 +284,8 @@ class KafkaArena:
         of Kafka's. A query may not be refused: all that it relied on is still there. An observer
         or the controller may not end at all.
         """
-        error, kind = program.error(), program.name.partition("-")[0]
+        error = program.error()
+        kind = program.name.partition("-")[0]
         self.counts[f"ended: {kind}, {error.rpartition('.')[2]}"] += 1
         if program is self.query:
             is_strange = "Rejected" in program.log()

@@ -51,7 +51,8 @@ def count(parameters: Given) -> None:
     topic = KafkaRecords(
         parameters.topic, parameters.bootstrap, options={"kafka.isolation.level": "read_committed"}
     )
-    noted_stream, policy = Noted(parameters.controller), WatermarkPolicy(strict=False)
+    noted_stream = Noted(parameters.controller)
+    policy = WatermarkPolicy(strict=False)
     if parameters.relayed:
         records = read_relayed_kafka(
             spark, topic, noted_stream, event_time="timestamp", policy=policy

@@ -77,7 +77,9 @@ class Queried:
 
     async def judge(self) -> None:
         """Hold marks and output against all committed records."""
-        arena, history, counts = self._arena, self.history, self.history.counts
+        arena = self._arena
+        history = self.history
+        counts = self.history.counts
         topics = {TOPIC: (arena.broker, TOPIC), OBSERVED: (arena.broker, OBSERVED)}
         topics[FAR] = (arena.far, TOPIC)
         records = {
@@ -94,9 +96,11 @@ class Queried:
             history.add_broken(f"{stream}/{domain}", broken_laws)
             counts[f"records {WHOSE[stream]}"] += len(rows)
             counts[f"marks {WHOSE[stream]}"] += len(marks)
-        expected, batches = count_records(records[TOPIC]), arena.batches()
+        expected = count_records(records[TOPIC])
+        batches = arena.batches()
         result = judge_facts(expected=expected, output=find_output(batches), batches=batches)
-        logs, members = arena.calls.get(TOPIC)["logs"], arena.calls.writers(TOPIC)
+        logs = arena.calls.get(TOPIC)["logs"]
+        members = arena.calls.writers(TOPIC)
         history.add_broken(TOPIC, [*result, *judge_facts(logs=logs, members=members, stray=STRAY)])
         counts["windows checked"] = len(expected)
         counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
@@ -156,7 +160,8 @@ def see(config: Mapping[str, Any], topic: str, stopping: threading.Event) -> See
         messages = consumer.consume(1000, 0.1)
         seen_at = time.time_ns() // 1_000_000
         for message in messages:
-            partition, offset = message.partition(), message.offset()
+            partition = message.partition()
+            offset = message.offset()
             if message.error() is None and partition is not None and offset is not None:
                 seen_times.setdefault((partition, offset), seen_at)
     consumer.close()

@@ -31,7 +31,8 @@ def count_records(records: Iterable[Record]) -> list[Counted]:
     >>> count_records([Record(0, 5, 1999), Record(0, 7, 1000)])
     [Counted(second=1, partition=0, rows=2, offsets=12)]
     """
-    rows, offsets = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    rows = Counter[tuple[int, int]]()
+    offsets = Counter[tuple[int, int]]()
     for record in records:
         key = record.time // WINDOW_MS, record.partition
         rows[key] += 1

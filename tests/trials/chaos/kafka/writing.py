@@ -72,7 +72,8 @@ def write_in_java(parameters: Given) -> None:
     settings = {**parameters.config, "linger.ms": 20}
     directory = Path(parameters.end).with_name(f"java-{parameters.writer}-{os.getpid()}")
     own_settings = settings | java.interceptor(parameters.controller, parameters.writer)
-    producer, chance = JavaProducer(directory, parameters.topic, own_settings), random.Random()
+    producer = JavaProducer(directory, parameters.topic, own_settings)
+    chance = random.Random()
     while (end := parameters.ends_at()) is None:
         producer.send(*[(None, "")] * chance.choice(RECORDS))
         if chance.random() < FLUSHES:
@@ -87,7 +88,8 @@ def write_in_java(parameters: Given) -> None:
 def write(parameters: Given) -> None:
     """Write rounds of records until the end is near, then the last record."""
     with _producer(parameters) as producer:
-        noted, chance = _now_ms(), random.Random()
+        noted = _now_ms()
+        chance = random.Random()
         while (end := parameters.ends_at()) is None:
             try:
                 noted = _round(producer, parameters, noted, chance)
@@ -118,7 +120,9 @@ def land(parameters: Given) -> None:
     """Write records that the broker stamps: two producers in transactions, which overlap."""
     config = {**parameters.config, "topic.metadata.refresh.interval.ms": 1000, "linger.ms": 0}
     limit = {"transaction.timeout.ms": TRANSACTION_MS}
-    plain, chance, open_producers = Producer(config), random.Random(), set[Producer]()
+    plain = Producer(config)
+    chance = random.Random()
+    open_producers = set[Producer]()
     transactional = [
         Producer({**config, **limit, "transactional.id": f"{parameters.writer}-{n}"})
         for n in range(2)
