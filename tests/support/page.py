@@ -29,7 +29,7 @@ KILLED = -9
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ", re.MULTILINE)
 ELSEWHERE = re.compile(
-    r"(git|pip|python3 -m venv|uvx|\./run(?! (?:noted-time|spark-submit))|noted-time serve"
+    r"(git|go mod|npm install|pip|python3 -m venv|uvx|\./run(?! (?:noted-time|spark-submit))|noted-time serve"
     r"|\"\"\"Observe)\b"
 )
 """The start of examples that install, serve or observe, which tests do themselves."""
