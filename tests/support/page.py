@@ -29,8 +29,8 @@ KILLED = -9
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ", re.MULTILINE)
 ELSEWHERE = re.compile(
-    r"(git|go mod|npm install|pip|python3 -m venv|uvx|\./run(?! (?:noted-time|spark-submit))|noted-time serve"
-    r"|\"\"\"Observe)\b"
+    r"(git|go mod|npm install|pip|python3 -m venv|uvx|noted-time serve"
+    r"|\./run(?! (?:noted-time|spark-submit))|\"\"\"Observe)\b"
 )
 """The start of examples that install, serve or observe, which tests do themselves."""
 
