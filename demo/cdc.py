@@ -79,8 +79,8 @@ def opening() -> list[str]:
         (
             "A PostgreSQL has two tables, and four sessions commit short and long transactions: "
             "out of the order of their starts, and some are rolled back. Debezium writes the "
-            "changes to a Kafka topic of each table, and `noted-time observe kafka debezium` notes "
-            "the commit times."
+            "changes to a Kafka topic of each table, and an observer (`observe kafka debezium`) "
+            "notes the commit times."
         ),
         (
             f"On the way, Kafka Connect is killed (-9), and starts again after {OUTAGE_S:.0f} s. "

@@ -69,8 +69,8 @@ class Program:
             """Serve."""
 
         @observe.command()
-        def log() -> None:
-            """Observe a log."""
+        def clock() -> None:
+            """Observe a clock."""
 
         self.app.add_typer(observe, cls=CommandGroup)
         self.extensions = plug_in({"": self.app, "observe": observe}, find_extensions())
@@ -96,7 +96,7 @@ def test_a_command_or_a_group_is_added(extend: Extend, words: str, of: str, call
     program = Program()
 
     _, output = program.run(*words.split()[:-1], "--help")
-    assert output.index("Observe a log." if "observe" in words else "serve") < output.index(
+    assert output.index("Observe a clock." if "observe" in words else "serve") < output.index(
         "Greet."
     )
     assert "noted_time_extensions.greeter.greeting" not in sys.modules
@@ -115,7 +115,7 @@ def test_a_mistyped_option_is_refused_by_the_command(extend: Extend) -> None:
     ("words", "reason"),
     [
         ("serve", "noted-time has a command 'serve' already"),
-        ("observe kafka", "noted-time has a command 'observe kafka' already"),
+        ("observe clock", "noted-time has a command 'observe clock' already"),
         ("mqtt greet", "there is no group of commands 'mqtt' for its command 'mqtt greet'"),
     ],
 )
