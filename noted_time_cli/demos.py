@@ -26,8 +26,8 @@ WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 STALLED_WRITER = "lima"
 WRITER_TIMEOUT_S = 20
 ROUND_S = 60
-SILENT_S = 5  # the second of a round from which the stalled writer does not note
-BACK_S = 50  # the second of a round from which it notes again
+SILENT_S = 5  # the second of a round when the stalled writer stops noting
+BACK_S = 50  # the second of a round when it notes again
 
 BEHIND_MS = 1000
 FIRST_LOOK_S = 2  # until then the writers join

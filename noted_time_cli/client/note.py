@@ -222,7 +222,7 @@ def _describe_late(stream: str, writer_note: Note, lower: int | None) -> str:
 
 
 def _describe_result(stream: str, writer_note: Note, result: Accepted) -> str:
-    """Say what was noted, and to which time the stream is complete, or which rows are late."""
+    """Describe the note, and how far the stream is complete or which rows are late."""
     fact = _describe_note(stream, writer_note, result.timeout_ms or 0)
     if result.exclusion is not None:
         reason = STATUS_WORDS[result.exclusion.reason]

@@ -400,7 +400,7 @@ def _build_name_columns(title: str) -> Columns:
 
 
 def _describe_least(costs: Costs) -> str:
-    """Return the least delay, and the rows that cause it with what it is without them."""
+    """Return the least delay, the rows that cause it, and the delay without them."""
     with_them_ms = costs.least_delay_with_them_ms
     without_them_ms = costs.least_delay_without_them_ms
     if with_them_ms == without_them_ms:

@@ -255,7 +255,7 @@ class LogTimes(LogEnds):
 class _FileTimes:
     """The largest time of a file, and the rows that do not count, by kind.
 
-    `newest` is what the last row has, other than a time that stands for none.
+    `newest` is the content of the last row, except a time that stands for none.
     """
 
     largest: int | None = None

@@ -145,8 +145,8 @@ def find_committed_part(
 ) -> Claim | None:
     """Return the record of this part of the batch if an earlier run committed it, else `None`.
 
-    Three memories must agree: `history` is what the table has, `claim` is what the query's
-    checkpoint plans now, and `memory` is what the query stored before it wrote.
+    Three memories must agree: `history` has the commits of the table, `claim` the plan of the
+    query's checkpoint, and `memory` the batches that the query stored before it wrote.
 
     Raises `Rejected` if the table has more of the query than the plan, so that the checkpoint is
     older than the table, or if the memory shows that this `run` has written the part before.

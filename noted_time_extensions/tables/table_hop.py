@@ -31,7 +31,7 @@ def describe_table(
     """Return a table with its sources, also the sources of claims that have ended.
 
     `names` are the claims that count, by default the expected ones. Without a valid claim the hop
-    has no time. `time` is the one that is asked: below the first rows or marks it is in doubt.
+    has no time. `time` is the requested one: below the first rows or marks it is in doubt.
     """
     statuses = history.statuses()
     times_made_current = {commit.id: commit.current_since for commit in history.commits}

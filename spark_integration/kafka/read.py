@@ -177,7 +177,7 @@ def _map_positions(topics: Mapping[str, str]) -> dict[str, PositionOf]:
 def _drop_partial(
     events: DataFrame, event_time: str, whole_by_stream: Mapping[str, WholeFrom | None]
 ) -> DataFrame:
-    """Return the events from the time on from which all topics are complete, if it is known."""
+    """Return the events at or above the first time of complete topics, if it is known."""
     whole_from_ms = combine_whole(whole_by_stream.values()).time
     if whole_from_ms in (None, WHOLE_LOG.time):
         return events
@@ -229,7 +229,7 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
-    """Return the time from which each topic is complete, and the options to begin there."""
+    """Return the first time of complete topics, and the options to begin there."""
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         whole_by_stream, begins_by_topic = planner.wait_for_whole()
     whole_from = combine_whole(whole_by_stream.values())

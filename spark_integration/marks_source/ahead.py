@@ -176,7 +176,7 @@ class TopicPlan:
     def find_whole_from(
         self, whole_from: WholeFrom | None, marks: MarkHistory, *, has_bound: bool
     ) -> WholeFrom | None:
-        """Return the time from which the query has every row, once marks show it.
+        """Return the first time whose rows the query has, all of them, once marks show it.
 
         Until then, and while no broker answers, it is the former `whole_from`.
         """

@@ -110,7 +110,7 @@ class TopicPlanner(Planner):
         return bool(behind_streams)
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Wait until marks show the time from which each topic is complete.
+        """Wait until marks show the first time of each complete topic.
 
         Returns it by stream, and by topic the first offsets that a query can read.
         """

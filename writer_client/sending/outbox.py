@@ -360,7 +360,7 @@ class Outbox:
         `has_join` says whether the batch joined. The order of the steps matters:
 
         1. Refused event times are no longer declared, so a note that is sent again omits them.
-        2. If nothing else was refused, the note is valid, and is sent again whatever it notes.
+        2. If nothing else was refused, the note is valid, and is sent again with any content.
         3. Otherwise only a change of state is sent again, in another form or after a join. A
            refused time is the caller's to note again.
         """
@@ -376,7 +376,7 @@ class Outbox:
         if not pending.is_change or not can_be_resent(note, result, may_join=may_join):
             return self._collect_refusals(pending, result)
         self._waiting.put_back(pending)
-        if _has_max_times(note):  # the caller learns what the note declared in vain
+        if _has_max_times(note):  # the caller learns of the declared times
             return self._collect_refusals(pending, result)
         return []
 

@@ -51,18 +51,22 @@ class ProducerState(Enum):
     ABORTED = auto()
 
 
-CLEAR, OPEN, COMMITTING, UNRESOLVED, UNABORTED, ABORTED = ProducerState
-
-IN_TRANSACTION = (OPEN, COMMITTING)
-IN_DOUBT = (COMMITTING, UNRESOLVED)
-BETWEEN_TRANSACTIONS = (CLEAR, UNABORTED, ABORTED)
-NOT_OPEN = (CLEAR, COMMITTING, UNRESOLVED, UNABORTED, ABORTED)
+IN_TRANSACTION = (ProducerState.OPEN, ProducerState.COMMITTING)
+IN_DOUBT = (ProducerState.COMMITTING, ProducerState.UNRESOLVED)
+BETWEEN_TRANSACTIONS = (ProducerState.CLEAR, ProducerState.UNABORTED, ProducerState.ABORTED)
+NOT_OPEN = (
+    ProducerState.CLEAR,
+    ProducerState.COMMITTING,
+    ProducerState.UNRESOLVED,
+    ProducerState.UNABORTED,
+    ProducerState.ABORTED,
+)
 
 Move = tuple[ProducerState, NoteAction | None]
 
-OUTSIDE = "a producer with a transactional.id produces inside `transaction()`"
+OUTSIDE_TRANSACTION = "a producer with a transactional.id produces inside `transaction()`"
 NONE_OPEN = "no transaction is open: begin one first"
-NESTED = "a transaction is open already: they do not nest"
+NESTED_TRANSACTION = "a transaction is open already: they do not nest"
 STILL_OPEN = "a transaction is open: commit or abort it first"
 COMMIT_IN_DOUBT = (
     "it is unknown whether the transaction was committed: call `commit_transaction` again"
@@ -70,22 +74,35 @@ COMMIT_IN_DOUBT = (
 LAST_IN_DOUBT = "it is unknown whether the last transaction was committed: end it first"
 
 TABLE_ROWS: tuple[tuple[Event, tuple[ProducerState, ...], Move | str], ...] = (
-    ("produce", NOT_OPEN, OUTSIDE),
-    ("begin", (CLEAR, UNRESOLVED, UNABORTED, ABORTED), (OPEN, "cut")),
-    ("begin", (OPEN, COMMITTING), NESTED),
+    ("produce", NOT_OPEN, OUTSIDE_TRANSACTION),
+    (
+        "begin",
+        (
+            ProducerState.CLEAR,
+            ProducerState.UNRESOLVED,
+            ProducerState.UNABORTED,
+            ProducerState.ABORTED,
+        ),
+        (ProducerState.OPEN, "cut"),
+    ),
+    ("begin", (ProducerState.OPEN, ProducerState.COMMITTING), NESTED_TRANSACTION),
     ("offsets", NOT_OPEN, NONE_OPEN),
-    ("commit", (OPEN,), (COMMITTING, None)),
-    ("commit", (CLEAR, UNABORTED, ABORTED), NONE_OPEN),
-    ("committed", (COMMITTING,), (CLEAR, "send")),
-    ("committed", (UNRESOLVED,), (CLEAR, None)),
-    ("doubted", (COMMITTING,), (UNRESOLVED, "keep")),
-    ("abort", (COMMITTING, UNRESOLVED), COMMIT_IN_DOUBT),
-    ("aborted", (OPEN, COMMITTING, UNRESOLVED), (ABORTED, "drop")),
-    ("aborted", (UNABORTED,), (ABORTED, None)),
-    ("dropped", (OPEN, COMMITTING), (UNABORTED, "drop")),
-    ("forgiven", (ABORTED,), (CLEAR, None)),
-    ("leave", (OPEN, COMMITTING), STILL_OPEN),
-    ("leave", (UNRESOLVED,), LAST_IN_DOUBT),
+    ("commit", (ProducerState.OPEN,), (ProducerState.COMMITTING, None)),
+    ("commit", (ProducerState.CLEAR, ProducerState.UNABORTED, ProducerState.ABORTED), NONE_OPEN),
+    ("committed", (ProducerState.COMMITTING,), (ProducerState.CLEAR, "send")),
+    ("committed", (ProducerState.UNRESOLVED,), (ProducerState.CLEAR, None)),
+    ("doubted", (ProducerState.COMMITTING,), (ProducerState.UNRESOLVED, "keep")),
+    ("abort", (ProducerState.COMMITTING, ProducerState.UNRESOLVED), COMMIT_IN_DOUBT),
+    (
+        "aborted",
+        (ProducerState.OPEN, ProducerState.COMMITTING, ProducerState.UNRESOLVED),
+        (ProducerState.ABORTED, "drop"),
+    ),
+    ("aborted", (ProducerState.UNABORTED,), (ProducerState.ABORTED, None)),
+    ("dropped", (ProducerState.OPEN, ProducerState.COMMITTING), (ProducerState.UNABORTED, "drop")),
+    ("forgiven", (ProducerState.ABORTED,), (ProducerState.CLEAR, None)),
+    ("leave", (ProducerState.OPEN, ProducerState.COMMITTING), STILL_OPEN),
+    ("leave", (ProducerState.UNRESOLVED,), LAST_IN_DOUBT),
 )
 """The move of an event in some states, or why it is refused there. It changes no other state."""
 

@@ -89,9 +89,9 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
 def _find_begins(
     topic: Topic, look: TopicLook, since_ms: int | None, max_records: int, notices: list[str]
 ) -> dict[int, int]:
-    """Return where to begin in each partition, and add to `notices` what is not read.
+    """Return where to begin in each partition, and add the skipped records to `notices`.
 
-    The order matters: the age narrows what was not deleted, and the number narrows what is left.
+    The order matters: the age narrows the kept records, and the number narrows the rest.
     """
     first_offsets = topic.begins()
     topic.check_leaders(look.ends.keys() - first_offsets.keys())

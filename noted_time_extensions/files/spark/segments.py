@@ -192,7 +192,7 @@ class LogPlanner(Planner):
         return find_first_offsets(files, event_time, start_at, from_cut, self._marks.final)
 
     def _find_files(self) -> FilesBySegment:
-        """Return the files of the log, or those that `availableNow` has found at its start."""
+        """Return the files of the log, or of its start under `availableNow`."""
         if self._target is None:
             return self._files.refresh()
         return self._target
@@ -239,7 +239,7 @@ class LogPlanner(Planner):
         deleted_ends: Mapping[int, int],
         start_at: int | None,
     ) -> WholeFrom | None:
-        """Return the time from which the query has every row.
+        """Return the first time whose rows the query has, all of them.
 
         It is `None` if rows of a new segment, or of a new query, were deleted before they were
         read.

@@ -534,7 +534,7 @@ def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
 
 
 def _is_noted(topic: str, topics: set[str]) -> bool:
-    """Return whether a topic, or its topic of notes, is among those of its pair."""
+    """Return whether a topic, or its topic of notes, is among the topics of its pair."""
     noted_topics = {name_noted_topic(other_topic) for other_topic in topics}
     return topic in noted_topics or name_noted_topic(topic) in topics
 
@@ -544,7 +544,7 @@ def _is_of_notes(topic: str) -> bool:
 
 
 class SourceRead(NamedTuple):
-    """What a batch reads of a stream: its ends by segment, `{}` if they are not known."""
+    """The part of a stream in a batch: its ends by segment, `{}` if they are not known."""
 
     source: ClaimSource
     cut: Mapping[str, int]
