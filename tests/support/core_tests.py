@@ -28,6 +28,8 @@ ONLY_IMPORTED = {
     "tests/replicas": "likewise",
     "tests/store": "likewise",
     "tests/trials": "likewise",
+    "tests/clients": "the sessions of clients look for no extension",
+    "tests/core": "the rules look for no extension",
     "tests/kafka": "the clients of Kafka look for no extension",
     "tests/spark": "the queries of the core look for no extension",
     "tests/writer_client": "the clients of writers look for no extension",
