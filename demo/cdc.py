@@ -157,13 +157,13 @@ class Watch:
         return NewestTimes(self._shop.broker.records(self._heartbeat_topic), read_heartbeat_time)
 
     def run(self, seconds: float) -> None:
-        """Look for so long."""
+        """Record claims for this time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._look()
 
     def wait_for(self, moment: int) -> None:
-        """Look until the noted time of each topic is above a moment, in Unix ms."""
+        """Record claims until the noted time of each topic is above a moment, in Unix ms."""
         end = time.monotonic() + PATIENCE_S
         while self._get_noted_time() <= moment:
             if time.monotonic() > end:

@@ -15,7 +15,7 @@ from writer_client import Seen, WriterClient
 
 if TYPE_CHECKING:
     from noted_time_extensions.debezium.commit_times import CommitTimes
-    from noted_time_extensions.debezium.observing import DebeziumNoter, Judging
+    from noted_time_extensions.debezium.observing import DebeziumNoter, TimeJudge
 
 TimeKind = Literal["commit", "start"]
 
@@ -78,7 +78,7 @@ class Connectors:
             accepts_gaps=self.accept_gap,
         )
 
-    def make_judge(self, config: Mapping[str, Any], topic: str, times: CommitTimes) -> Judging:
+    def make_judge(self, config: Mapping[str, Any], topic: str, times: CommitTimes) -> TimeJudge:
         """Return what reads the topics of these connectors into `times`."""
         from noted_time_extensions.debezium import connectors, kafka_records
         from noted_time_extensions.debezium.start_times import StartTimes

@@ -61,7 +61,7 @@ STEPPED_BACK = (
 )
 
 
-class Claim(NamedTuple):
+class ProvenTime(NamedTuple):
     """All changes that were committed before `time` (Unix ms) are in the topic.
 
     `stall` says why the time does not rise.
@@ -151,7 +151,7 @@ class CommitTimes:
         if missing:
             self._warnings.append(self._describe_missing(missing))
 
-    def judge(self, now: int) -> Claim | NoTime:
+    def judge(self, now: int) -> ProvenTime | NoTime:
         """Return the time that is proven at `now` (Unix ms), or why none is."""
         if not self._is_caught_up:
             return NoTime(f"Kafka topic {self._offsets!r} is being read")
@@ -174,7 +174,7 @@ class CommitTimes:
                 f"the time of connector {part.connector!r}, {format_time(time_us // US_PER_MS)}, "
                 "is ahead of this machine's clock"
             )
-        return Claim(time_us // US_PER_MS - self._delay_ms, stall)
+        return ProvenTime(time_us // US_PER_MS - self._delay_ms, stall)
 
     def pop_warnings(self) -> list[str]:
         """Return the warnings since the last call, for people."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noted_time_extensions.debezium.commit_times import Claim, CommitTimes, NoTime
+from noted_time_extensions.debezium.commit_times import CommitTimes, NoTime, ProvenTime
 from noted_time_extensions.debezium.kafka_records import ConnectOffsets, Heartbeats, SourceNames
 from noted_time_extensions.debezium.start_times import StartTimes
 
@@ -19,7 +19,7 @@ class CommitJudge:
         self._offsets = offsets
         self._names = names
 
-    def judge(self, clock: Callable[[], int]) -> Claim | NoTime:
+    def judge(self, clock: Callable[[], int]) -> ProvenTime | NoTime:
         """Read the new records, and return the time that they prove."""
         self._read()
         if self._names is not None and self._times.is_complete:

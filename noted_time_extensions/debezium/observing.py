@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from noted_time.extending import GrowingEnds
-from noted_time_extensions.debezium.commit_times import Claim, NoTime
+from noted_time_extensions.debezium.commit_times import NoTime, ProvenTime
 from writer_client import Seen, WriterClient
 from writer_client.extending import SIGN_OF_LIFE_MS, Observer, unix_ms
 
 log = logging.getLogger("noted_time.observer")
 
 
-class Judging(Protocol):
+class TimeJudge(Protocol):
     """Reads what Kafka Connect has committed, and judges which time that proves."""
 
-    def judge(self, clock: Callable[[], int]) -> Claim | NoTime: ...
+    def judge(self, clock: Callable[[], int]) -> ProvenTime | NoTime: ...
 
     def pop_warnings(self) -> list[str]: ...
 
 
-class PendingNote(NamedTuple):
+class PlannedNote(NamedTuple):
     """A proven time, and the high watermarks of the topic that were read after its proof."""
 
     time: int
@@ -43,7 +43,7 @@ class DebeziumNoter(Observer):
         looks: Callable[[], Seen],
         *,
         read_ends: Callable[[], Mapping[int, int]],
-        judging: Judging,
+        judging: TimeJudge,
         domain: str | None = None,
         poll_ms: int = 1000,
         clock: Callable[[], int] = unix_ms,
@@ -54,7 +54,7 @@ class DebeziumNoter(Observer):
         self._judging = judging
         self._domain = domain
         self._clock = clock
-        self._pending: PendingNote | None = None
+        self._pending: PlannedNote | None = None
         self._reason: str | None = None
         self._spoke_at = clock()
 
@@ -76,7 +76,7 @@ class DebeziumNoter(Observer):
     def _plan_note(self, time: int) -> None:
         """Read the topic's ends, which come after the proof of the time."""
         if self._pending is None and self._is_new(time):
-            self._pending = PendingNote(time, self._ends.take(self._read_ends()))
+            self._pending = PlannedNote(time, self._ends.take(self._read_ends()))
 
     def _is_new(self, time: int) -> bool:
         known_times = (self.client.noted_time(self._domain), self.client.known_time(self._domain))

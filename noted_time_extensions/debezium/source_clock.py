@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from noted_time_extensions.debezium.source_offsets import Commit, SourceOffset
+from noted_time_extensions.debezium.source_offsets import SourceCommit, SourceOffset
 
 
 class SteppedBack(NamedTuple):
@@ -28,7 +28,7 @@ class SourceClock:
 
     >>> clock = SourceClock(delay_us=0)
     >>> for time, place in ((10, 1), (20, 2), (20, 2), (30, 3)):
-    ...     _ = clock.take(SourceOffset(Commit(time, (place,))), now=0)
+    ...     _ = clock.take(SourceOffset(SourceCommit(time, (place,))), now=0)
     >>> clock.time_us
     20
     """
@@ -45,7 +45,7 @@ class SourceClock:
     """When the first offset came after a snapshot."""
     rose_at: int | None = None
     """When the proven time last rose."""
-    _last: Commit | None = field(default=None, init=False)
+    _last: SourceCommit | None = field(default=None, init=False)
     _largest_us: int | None = field(default=None, init=False)
 
     def take(self, offset: SourceOffset, now: int) -> SteppedBack | None:
@@ -77,7 +77,7 @@ class SourceClock:
         self.commit_lsn = None
         self._last = None
 
-    def _prove(self, commit: Commit, now: int) -> None:
+    def _prove(self, commit: SourceCommit, now: int) -> None:
         last = self._last
         if last is None:
             self._last = commit
@@ -94,7 +94,7 @@ class SourceClock:
         self.time_us = proven_us
         self._largest_us = max(proven_us, self._largest_us or proven_us)
 
-    def _find_step_back(self, commit: Commit) -> SteppedBack | None:
+    def _find_step_back(self, commit: SourceCommit) -> SteppedBack | None:
         last = self._last
         largest_us = self._largest_us
         if last is None or largest_us is None or commit.place == last.place:

@@ -34,7 +34,7 @@ class OffsetKey(NamedTuple):
         return None
 
 
-class Commit(NamedTuple):
+class SourceCommit(NamedTuple):
     """A commit of the source: its time in µs, and its place in the source's log."""
 
     time_us: int
@@ -50,7 +50,7 @@ class SourceOffset(NamedTuple):
     - `is_postgresql`: whether the source has such positions.
     """
 
-    commit: Commit | None
+    commit: SourceCommit | None
     snapshot: str | None = None
     commit_lsn: int | None = None
     is_postgresql: bool = True
@@ -69,7 +69,7 @@ def read_offset(value: bytes) -> SourceOffset | None:
 
     >>> offset = read_offset(b'{"ts_usec": 1500, "lsn_commit": 7, "lsn": 9}')
     >>> offset.commit, offset.commit_lsn
-    (Commit(time_us=1500, place=(7,)), 7)
+    (SourceCommit(time_us=1500, place=(7,)), 7)
     """
     content = read_json(value)
     if not isinstance(content, dict):
@@ -92,14 +92,14 @@ def read_json(text: bytes | str | None) -> object:
         return None
 
 
-def _find_commit(content: Content) -> Commit | None:
+def _find_commit(content: Content) -> SourceCommit | None:
     match content:
         case {"ts_usec": int(time)}:  # PostgreSQL
-            return Commit(time, (content.get("lsn_commit"),))
+            return SourceCommit(time, (content.get("lsn_commit"),))
         case {"sec": int(time), "ord": int(order)}:  # MongoDB
-            return Commit(time * US_PER_SECOND, (time, order))
+            return SourceCommit(time * US_PER_SECOND, (time, order))
         case {"ts_sec": int(time), "file": str(file)}:  # MySQL and MariaDB: the second began then
-            return Commit(time * US_PER_SECOND, (file, content.get("pos")))
+            return SourceCommit(time * US_PER_SECOND, (file, content.get("pos")))
     return None
 
 

@@ -31,7 +31,7 @@ MAX_REQUESTS = 16
 """How many segments of a bucket are listed at a time."""
 
 
-class LogFile(NamedTuple):
+class ListedFile(NamedTuple):
     """A file with rows."""
 
     segment: int
@@ -98,13 +98,13 @@ class LogDirectories:
         self._segments = segments
         self._others = other_names
 
-    def list_all(self) -> list[LogFile]:
+    def list_all(self) -> list[ListedFile]:
         """Return the files that were not returned before."""
-        files: list[LogFile] = []
+        files: list[ListedFile] = []
         for number, directory in self.segments().items():
             for _, new_starts in directory.list_changes():
                 for name, start in new_starts.items():
-                    files.append(LogFile(number, start, directory.path / name))
+                    files.append(ListedFile(number, start, directory.path / name))
         return files
 
     def list_kinds(self) -> Iterator[OtherName]:

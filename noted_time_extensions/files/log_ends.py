@@ -37,7 +37,7 @@ from noted_time.extending import (
 )
 from noted_time_extensions.files.arrow_rows import count_nulls, open_parquet, read_span
 from noted_time_extensions.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
-from noted_time_extensions.files.directories import LogDirectories, LogFile, SegmentDirectory
+from noted_time_extensions.files.directories import ListedFile, LogDirectories, SegmentDirectory
 from writer_client import Seen
 from writer_client.extending import unix_ms
 
@@ -66,7 +66,7 @@ class LogEnds:
         self.stream = validate_name("stream", stream)
         self._directories = LogDirectories(self.root, stream, monotonic, ignore)
         self._segments: dict[int, _Segment] = {}
-        self._new_files: list[LogFile] = []
+        self._new_files: list[ListedFile] = []
 
     def __call__(self) -> Seen:
         self._find_ends()
@@ -176,7 +176,7 @@ class LogTimes(LogEnds):
         facts = self._passed.list_facts(now=now)
         return Seen(self.ends, {**active, **newest}, largest, tuple(facts))
 
-    def _pass_over(self, file: LogFile, file_times: _FileTimes, now: int) -> None:
+    def _pass_over(self, file: ListedFile, file_times: _FileTimes, now: int) -> None:
         if file_times.newest == "time":
             self._passed.end(file.segment)
         elif file_times.newest == "unusable":
@@ -296,13 +296,13 @@ class _Segment:
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def find_new_files(self) -> list[LogFile]:
+    def find_new_files(self) -> list[ListedFile]:
         """Return the files that were not returned before, and find the end."""
-        files: list[LogFile] = []
+        files: list[ListedFile] = []
         for starts, new_starts in self._directory.list_changes():
             self._find_end(starts)
             files = [
-                LogFile(self._number, start, self._directory.path / name)
+                ListedFile(self._number, start, self._directory.path / name)
                 for name, start in new_starts.items()
             ]
         return files

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from noted_time import Rejected
-from noted_time_extensions.debezium.commit_times import Claim, CommitTimes, NoTime, find_source_name
+from noted_time_extensions.debezium.commit_times import (
+    CommitTimes,
+    NoTime,
+    ProvenTime,
+    find_source_name,
+)
 
 NOW = 1_357_034_400_000  # 2013-01-01 10:00 UTC
 SECOND = 1000
@@ -49,7 +54,7 @@ def test_time_is_the_lesser_of_the_last_two_commits() -> None:
     times = make_times(delay_ms=100)
     take_all(times, make_offset(NOW - 3000, 1), make_offset(NOW - 2000, 2))
 
-    assert times.judge(NOW) == Claim(NOW - 3100)
+    assert times.judge(NOW) == ProvenTime(NOW - 3100)
 
 
 def test_one_commit_proves_no_time() -> None:
@@ -79,7 +84,7 @@ def test_a_snapshot_holds_and_the_clock_begins_again(mark: dict[str, object], ki
 
     assert during == f"connector 'shop' takes a snapshot ({kind})"
     assert after == "the next commit that connector 'shop' reads is awaited"
-    assert times.judge(NOW) == Claim(NOW - 6000)
+    assert times.judge(NOW) == ProvenTime(NOW - 6000)
 
 
 def test_time_ahead_of_the_clock_waits() -> None:
@@ -89,7 +94,7 @@ def test_time_ahead_of_the_clock_waits() -> None:
     assert read_reason(times) == (
         "the time of connector 'shop', 2013-01-01T10:00:00.001Z, is ahead of this machine's clock"
     )
-    assert times.judge(NOW + 2) == Claim(NOW + 1 - 5000)
+    assert times.judge(NOW + 2) == ProvenTime(NOW + 1 - 5000)
 
 
 def test_the_least_time_of_all_connectors_counts() -> None:
@@ -99,7 +104,7 @@ def test_the_least_time_of_all_connectors_counts() -> None:
         take(times, make_offset(NOW - 8000 + commit, lsn), connector="bank")
     times.finish_first_read()
 
-    assert times.judge(NOW) == Claim(NOW - 8999)
+    assert times.judge(NOW) == ProvenTime(NOW - 8999)
 
 
 def test_the_least_of_two_parts_counts() -> None:
@@ -109,7 +114,7 @@ def test_the_least_of_two_parts_counts() -> None:
         take(times, make_offset(NOW - ago + 1, 2), server=server)
     times.finish_first_read()
 
-    assert times.judge(NOW) == Claim(NOW - 9000)
+    assert times.judge(NOW) == ProvenTime(NOW - 9000)
     assert times.list_prefixes() == ["sales", "stock"]
 
 
@@ -124,7 +129,7 @@ def test_whole_seconds_count_from_their_start(contents: list[dict[str, object]])
     times = make_times()
     take_all(times, *contents)
 
-    assert times.judge(NOW) == Claim(1_357_034_390_000)
+    assert times.judge(NOW) == ProvenTime(1_357_034_390_000)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,7 @@ def test_a_deleted_offset_holds_until_its_snapshot_is_over() -> None:
     take(times, make_offset(NOW - 5000, 3))
 
     assert reason == "the offset of connector 'shop' was deleted"
-    assert times.judge(NOW) == Claim(NOW - 6000)
+    assert times.judge(NOW) == ProvenTime(NOW - 6000)
 
 
 @pytest.mark.parametrize("accepts", [False, True])
@@ -206,7 +211,7 @@ def test_a_gap_holds_until_it_is_accepted(*, accepts: bool) -> None:
     take(times, make_offset(NOW - 7000, 3))
 
     if accepts:
-        assert times.judge(NOW) == Claim(NOW - 8000)
+        assert times.judge(NOW) == ProvenTime(NOW - 8000)
     else:
         assert "was deleted and came again without a snapshot" in read_reason(times)
         assert read_reason(times).endswith("start the observer once with --accept-gap")
@@ -231,7 +236,7 @@ def test_an_accepted_gap_forgets_a_former_part() -> None:
     take(times, make_offset(NOW - 7000, 2))
     times.finish_first_read()
 
-    assert times.judge(NOW) == Claim(NOW - 8000)
+    assert times.judge(NOW) == ProvenTime(NOW - 8000)
 
 
 def test_a_time_that_went_back_is_warned_of_and_counted() -> None:
@@ -263,14 +268,14 @@ def test_the_clock_of_the_worker_ahead_is_no_step_back() -> None:
     take_all(times, make_offset(NOW - 1000, 1, snapshot=True), make_offset(NOW + 500, 1))
     take(times, make_offset(NOW - 800, 2))
 
-    assert (times.judge(NOW), times.steps_back) == (Claim(NOW - 800), 0)
+    assert (times.judge(NOW), times.steps_back) == (ProvenTime(NOW - 800), 0)
 
 
 def test_a_stopped_connector_is_named() -> None:
     times = make_times()
     take_all(times, make_offset(NOW - 3000, 1), make_offset(NOW - 2000, 2))
 
-    assert times.judge(NOW + 150_000) == Claim(
+    assert times.judge(NOW + 150_000) == ProvenTime(
         NOW - 3000,
         "connector 'shop' has committed no offset since 2013-01-01T10:00:00Z: see whether it runs",
     )
@@ -282,7 +287,7 @@ def test_time_that_does_not_rise_is_warned_of_once() -> None:
     for seconds in (30, 59, 60, 90):
         take(times, make_offset(NOW - 2000, 2), now=NOW + seconds * SECOND)
         claim = times.judge(NOW + seconds * SECOND)
-        assert isinstance(claim, Claim)
+        assert isinstance(claim, ProvenTime)
         assert (claim.stall is None) == (seconds < 60)
     (warning,) = times.pop_warnings()
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time_extensions.debezium.commit_times import Claim, CommitTimes
+from noted_time_extensions.debezium.commit_times import CommitTimes, ProvenTime
 
 DELAY_MS = 30
 STEPS = st.lists(
@@ -116,7 +116,7 @@ def test_no_claim_is_false(steps: list[tuple[str, int]], ahead: int, clock_behin
     for name, number in steps:
         getattr(connector, name)(number)
         claim = times.judge(connector.now - clock_behind)
-        if isinstance(claim, Claim):
+        if isinstance(claim, ProvenTime):
             claims.append((claim.time, connector.topic_end))
             assert claim.time <= connector.now - clock_behind - DELAY_MS
 

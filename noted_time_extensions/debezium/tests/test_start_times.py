@@ -6,7 +6,7 @@ import json
 import pytest
 
 from noted_time import Rejected
-from noted_time_extensions.debezium.commit_times import Claim, NoTime
+from noted_time_extensions.debezium.commit_times import NoTime, ProvenTime
 from noted_time_extensions.debezium.start_times import StartTimes, read_heartbeat
 
 NOW = 1_357_034_400_000  # 2013-01-01 10:00 UTC
@@ -48,7 +48,7 @@ def test_a_heartbeat_counts_once_its_place_is_committed() -> None:
     commit(times, 8)
 
     assert before == NoTime("the next heartbeat message of connector 'shop' is awaited")
-    assert times.judge(NOW) == Claim(NOW - 5100)
+    assert times.judge(NOW) == ProvenTime(NOW - 5100)
 
 
 def test_a_snapshot_holds_heartbeats_too() -> None:
@@ -68,7 +68,7 @@ def test_an_old_transaction_is_named() -> None:
         commit(times, 5, now=now)
     claim = times.judge(NOW + 61_000)
 
-    assert claim == Claim(
+    assert claim == ProvenTime(
         NOW - 5000,
         "the oldest transaction in the database of connector 'shop' began at "
         "2013-01-01T09:59:55Z: pid 42, psql",
@@ -93,7 +93,7 @@ def test_a_start_below_a_proven_one_is_counted() -> None:
         beat(times, lsn, ago)
     commit(times, 9)
 
-    assert (times.judge(NOW), times.steps_back) == (Claim(NOW - 6000), 1)
+    assert (times.judge(NOW), times.steps_back) == (ProvenTime(NOW - 6000), 1)
     assert (
         "began at 2013-01-01T09:59:53.500Z, below 2013-01-01T09:59:55Z" in (times.pop_warnings()[0])
     )
@@ -107,7 +107,7 @@ def test_a_missing_topic_of_heartbeats_is_the_reason() -> None:
     beat(times, lsn=1, ago=5000)
 
     assert missing == NoTime("Kafka topic 'sales.message' is missing")
-    assert times.judge(NOW) == Claim(NOW - 5000)
+    assert times.judge(NOW) == ProvenTime(NOW - 5000)
 
 
 def test_another_database_is_refused() -> None:
