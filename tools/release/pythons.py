@@ -32,7 +32,7 @@ def find_untried(
 ) -> list[str]:
     """Return the releases that were not tried or left out by name.
 
-    >>> find_untried(["3.11", "3.12", "3.13"], tried=["3.11"], without=["3.13"])
+    >>> find_untried(["3.11", "3.12", "3.13"], ["3.11"], without=["3.13"])
     ['3.12']
     """
     known_releases = {*tried_releases, *without}
