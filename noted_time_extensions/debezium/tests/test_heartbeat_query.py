@@ -9,6 +9,7 @@ import pytest
 
 from noted_time_extensions.debezium.heartbeat_query import build_query
 from tools.trials.postgres import UNSYNCED, Server, find_binaries
+from tools.trials.waiting import wait_until
 
 EMITTING = "pg_logical_emit_message(true, 'noted-time', json_build_object"
 SHOWN = (
@@ -18,6 +19,16 @@ SHOWN = (
 )
 """The query, which returns the message instead of emitting it."""
 
+SLOW_VACUUM = """
+autovacuum_vacuum_threshold=1, autovacuum_vacuum_scale_factor=0,
+autovacuum_vacuum_cost_delay=100, autovacuum_vacuum_cost_limit=1
+"""
+VACUUM_START = """
+SELECT floor(extract(epoch FROM xact_start) * 1000000) FROM pg_stat_activity
+WHERE backend_type = 'autovacuum worker' AND datname = current_database()
+AND query LIKE '%dead_rows%'
+"""
+
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[tuple[Server, str]]:
@@ -25,7 +36,8 @@ def database() -> Iterator[tuple[Server, str]]:
     directory = find_binaries()
     if directory is None:
         pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
-    with Server(directory, *UNSYNCED, "max_prepared_transactions=2") as server:
+    settings = ("max_prepared_transactions=2", "autovacuum_naptime=1")
+    with Server(directory, *UNSYNCED, *settings) as server:
         url = server.make_database()
         server.execute("CREATE TABLE orders (id int)", url)
         yield server, url
@@ -69,6 +81,20 @@ def test_oldest_transaction_is_emitted(database: tuple[Server, str]) -> None:
     assert message is not None
     assert start is not None
     assert (message["start"], message["pid"]) == (int(start[0]), pid)
+
+
+def test_vacuum_that_runs_by_itself_does_not_count(database: tuple[Server, str]) -> None:
+    server, url = database
+    server.execute(f"CREATE TABLE dead_rows (id int) WITH ({SLOW_VACUUM})", url)
+    server.execute("INSERT INTO dead_rows SELECT generate_series(1, 50000)", url)
+    server.execute("DELETE FROM dead_rows", url)
+    wait_until(lambda: server.execute(VACUUM_START, url))
+    before = ask(database)
+    ((vacuum_start,),) = server.execute(VACUUM_START, url)
+    server.execute("DROP TABLE dead_rows", url)
+
+    assert before is not None
+    assert before["start"] > int(vacuum_start)
 
 
 def test_query_is_silent_while_a_transaction_is_prepared(database: tuple[Server, str]) -> None:

@@ -33,6 +33,19 @@ def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
+def exact_worker(broker: Broker, tmp_path: Path) -> Iterator[debezium.Worker]:
+    """Return a worker that writes records and their source offsets in one transaction."""
+    if not debezium.find_class_path():
+        pytest.skip(debezium.MISSING if kafka.is_installed() else kafka.MISSING)
+    settings = {"exactly.once.source.support": "enabled", "group.id": "exact-connect"}
+    for kind in ("offset", "config", "status"):
+        settings[f"{kind}.storage.topic"] = f"exact-{kind}s"
+    with debezium.Worker(broker, tmp_path / "connect", settings) as worker:
+        worker.wait()
+        yield worker
+
+
+@pytest.fixture
 def shop(
     logical: Server, broker: Broker, served: Served, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Shop:
