@@ -1,13 +1,11 @@
 """Visits of the dashboard; see `scenes/*.txt`.
 
 A paragraph of these files has a fact, more about it, and a visit, indented. The controller has no
-stream at first. In `tokens.txt` it asks for tokens:
+stream at first. In `tokens.txt` it asks for tokens. Calls of the API have the form of
+`tests/support/api_acts.py`; there are more acts:
 
     stream cargo {"domains": ["a"]}     a new stream waits an hour for each writer; it has settings
-    note cargo {"writer": "a"}, {"writer": "b", "time": @10:00}    two notes in one call, accepted
-    note cargo {"writer": "b", "time": @09:00} -> invalid_time     another is refused
     stall cargo                         `lima` holds it back for 65 minutes, and others continue
-    POST cargo/seal {}                  a call of the API that succeeds, as `DELETE cargo`
     stop                                the controller stops, until `start`
     zone Asia/Kabul                     the browser is in that time zone
     open /streams/cargo                 the page shows a view; `reload` loads it again
@@ -23,7 +21,6 @@ stream at first. In `tokens.txt` it asks for tokens:
     token read car*                     a new token of a scope, for streams, is typed in
     token nt_0123456789ab_no            another one is typed in
     revoke                              the last token is revoked
-    GET cargo -> {"name": "cargo", …}      the API answers with these fields, and others
 
 A part is one of `PLACES`, a section by its name, a `field`, `button` or `chart` by its name, a row
 of a table by its number or a text in it (`Writers/lima`), a cell of its column (`Writers/1/Noted`),
@@ -41,9 +38,9 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Visiting
-from tests.cli.test_transcripts import read_time
+from tests.support.api_acts import read_api_act, read_time
 from tests.support.gates import Guarded
-from tests.support.paragraphs import matches, parse_expected, read_paragraphs
+from tests.support.paragraphs import read_paragraphs
 from tools.trials.browser import Visit
 from tools.trials.dashboards import stall, wall_ms
 from tools.trials.served import Served
@@ -72,7 +69,7 @@ MOST_TABS = 80
 FOCUSED_NAME = (
     "document.activeElement.getAttribute('aria-label') || document.activeElement.innerText"
 )
-SEPARATORS = dict.fromkeys(("stream", "note", "PUT", "POST", "token"), " ") | {"GET": " -> "}
+SEPARATORS = dict.fromkeys(("stream", "token"), " ")
 SEPARATORS |= dict.fromkeys(("see", "miss", "title", "count", "fill", "value"), ": ")
 """What stands between the two parts of an act."""
 
@@ -89,32 +86,20 @@ class Scene:
 
     def perform(self, act: str) -> None:
         """Perform an act, or check the page."""
+        api_act = read_api_act(act)
+        if api_act is not None:
+            path = api_act.path.removeprefix("/v1")
+            api_act.check(self.served.ask(api_act.method, path, api_act.json_body))
+            return
         verb, _, rest = act.partition(" ")
         parts = rest.split(SEPARATORS[verb], 1) if verb in SEPARATORS else [rest]
-        getattr(self, verb.lower())(*filter(None, parts))
+        getattr(self, verb)(*filter(None, parts))
 
     def stream(self, name: str, settings: str = "{}") -> None:
         self.served.make(name, **json.loads(settings))
 
-    def note(self, stream: str, notes: str) -> None:
-        notes_text, _, expected = notes.partition(" -> ")
-        body = {"notes": json.loads(f"[{notes_text}]")}
-        results = self.served.ask("POST", f"/streams/{stream}/notes", body).json()["results"]
-        statuses = [result["status"] for result in results]
-        assert statuses == (expected.split() or ["accepted"] * len(results)), results
-
     def stall(self, stream: str) -> None:
         stall(self.served, stream)
-
-    def post(self, path: str, body: str) -> None:
-        self.served.call("POST", f"/{path}", json.loads(body))
-
-    def delete(self, path: str) -> None:
-        self.served.call("DELETE", f"/{path}")
-
-    def get(self, path: str, expected: str) -> None:
-        answer = self.served.get(path)
-        assert matches(parse_expected(expected), answer), answer
 
     def stop(self) -> None:
         self.served.stop()

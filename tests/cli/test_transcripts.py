@@ -1,13 +1,12 @@
 """Sessions on a terminal; see `transcripts/*.txt`.
 
 A paragraph of these files has a fact, more about it, and a session, indented. There is a stream
-`flights`, which marks every advance. A session shows all that a command prints, standard error
-behind exclamation marks, and last its status, unless that is 0:
+`flights`, which marks every advance. Calls of the API have the form of `tests/support/api_acts.py`.
+A session shows all that a command prints, standard error behind exclamation marks, and last its
+status, unless that is 0:
 
-    note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or any, at position 0:10
     write flights 0 10:05 10:09       rows of a partition of an archive have times in column `at`
     rows flights 0 [{"at": 5}]        rows of any other columns, in one file
-    PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
     ask wait flights 10:05 require=all        a question by `tests.support.asking.ask`, whose
     [3]                                       output is compared only if some is shown
     find (note lima .* TIME) TIME=9           a part of the output, with values filled in,
@@ -44,8 +43,8 @@ from pathlib import Path
 
 import pytest
 
-from noted_time.values import parse_time
-from tests.cli.conftest import Commands, Result, note, write
+from tests.cli.conftest import Commands, Result, write
+from tests.support.api_acts import read_api_act, read_time
 from tests.support.archive import append_rows
 from tests.support.asking import ask
 from tests.support.caching_proxy import CachingProxy
@@ -55,22 +54,13 @@ from tools.trials.served import Served
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 
-VERBS = "ask|find|note|write|rows|proxy|PUT|POST|DELETE"
+VERBS = "ask|find|note|write|rows|proxy|GET|PUT|POST|DELETE"
 
 
 def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
     return re.split(rf"\n(?=\$ |(?:{verbs}) )", session)
-
-
-def read_time(text: str) -> int:
-    """Return a time as an integer.
-
-    >>> read_time("10:00"), read_time("5"), read_time("2013-01-01T10:01Z")
-    (1357034400000, 5, 1357034460000)
-    """
-    return parse_time(f"2013-01-01T{text}Z" if text[2:3] == ":" else text)
 
 
 def join_columns(line: str) -> str:
@@ -110,6 +100,11 @@ class Session:
     def perform(self, act: str) -> None:
         """Perform an act of a paragraph, and compare its output."""
         line, *expected = act.splitlines()
+        api_act = read_api_act(line)
+        if api_act is not None:
+            path = api_act.path.removeprefix("/v1")
+            api_act.check(self.served.ask(api_act.method, path, api_act.json_body))
+            return
         verb, _, rest = line.partition(" ")
         path, _, arguments = rest.partition(" ")
         if verb == "$":
@@ -118,19 +113,15 @@ class Session:
             self._ask(rest.split(), expected)
         elif verb == "find":
             self._find(rest)
-        elif verb == "note":
-            times = dict(pair.split("=") for pair in arguments.split())
-            note(self.served, path, **{name: read_time(time) for name, time in times.items()})
         elif verb == "write":
             segment, *times_of_day = arguments.split()
             write(Path.cwd(), path, int(segment), *map(read_time, times_of_day))
         elif verb == "rows":
             segment, _, rows = arguments.partition(" ")
             append_rows(Path.cwd(), path, int(segment), json.loads(rows))
-        elif verb == "proxy":
-            self.run.url = self.stack.enter_context(CachingProxy(self.served.url, rest)).url
         else:
-            self.served.call(verb, f"/{path}", json.loads(arguments or "null"))
+            assert verb == "proxy", line
+            self.run.url = self.stack.enter_context(CachingProxy(self.served.url, rest)).url
 
     def _ask(self, words: list[str], expected: list[str]) -> None:
         options = dict(word.split("=", 1) for word in words if "=" in word)

@@ -2,7 +2,8 @@
 
 A paragraph of these files has a fact, more about it, and acts, indented. Each session runs twice:
 with the clients for threads, and with the clients for asyncio. There is a stream `s` that marks
-every advance, without writers:
+every advance, without writers. Calls of the API have the form of `tests/support/api_acts.py`; there
+are more acts:
 
     UA = Writer("s", "UA", domains=["ship"])      a client, open to the end of the session
     UA.note_time(5, {0: 10})                      a call in Python, with literals for arguments
@@ -12,9 +13,7 @@ every advance, without writers:
     marks = r.marks(wait=9)                       an iterator, of which `take 1 marks` are taken
     r.position ~> {"0": 10}                       an attribute, sooner or later
     r.cut_at(6) raises NotCompleteYet time 6 …    an error, where `…` stands for any text
-    note {"writer": "w"}, {"writer": "v"}         notes of others in the stream `s`, accepted
-    PUT s {"domains": ["ship"]}                   a call of the API that succeeds
-    GET s/writers/UA -> {"state": "live", …}
+    GET s ~> {"sealed": true, …}                  an answer of the API, sooner or later
     proxy caches GET                              later clients call through a `CachingProxy`
     stop                                          the controller stops; `start` ends that
     clock 5                                       the clock of writers, at first 0
@@ -48,6 +47,7 @@ import noted_time
 from noted_time import Lag, TimeWindow
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
+from tests.support.api_acts import ApiAct, read_api_act
 from tests.support.caching_proxy import CachingProxy
 from tests.support.http import as_json
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
@@ -84,6 +84,10 @@ class Session(AsyncExitStack):
         match = ACT.fullmatch(re.sub(r"\n +", " ", act))
         assert match, act
         request, operator, expected = match.groups()
+        api_act = read_api_act(f"{request} -> {expected}" if expected else request)
+        if api_act is not None:
+            await self.call_api(api_act, is_soon=operator == "~>")
+            return
         if operator == "raises":
             name, _, text = expected.partition(" ")
             with pytest.raises(getattr(noted_time, name), match=as_pattern(text)):
@@ -91,21 +95,30 @@ class Session(AsyncExitStack):
             return
         is_soon = operator == "~>"
         until = time.monotonic() + PATIENCE_S
-        answer = await self.ask(request, may_fail=is_soon)
+        answer = await self.ask(request)
         while is_soon and not matches(parse_expected(expected), answer):
             assert time.monotonic() < until, (act, answer)
             await asyncio.sleep(0.01)
-            answer = await self.ask(request, may_fail=True)
+            answer = await self.ask(request)
         assert operator is None or matches(parse_expected(expected), answer), (act, answer)
 
-    async def ask(self, request: str, *, may_fail: bool = False) -> Any:  # noqa: ANN401 - any JSON
+    async def call_api(self, act: ApiAct, *, is_soon: bool) -> None:
+        """Call the API; the answer is as expected, or becomes so."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            answer = self.served.ask(act.method, act.path.removeprefix("/v1"), act.json_body)
+            try:
+                act.check(answer)
+            except AssertionError:
+                if not is_soon or time.monotonic() > until:
+                    raise
+                await asyncio.sleep(0.01)
+            else:
+                return
+
+    async def ask(self, request: str) -> Any:  # noqa: ANN401 - any JSON
         """Return the outcome of an act."""
         verb, _, rest = request.partition(" ")
-        path, _, body = rest.partition(" ")
-        if verb in {"GET", "PUT", "POST", "DELETE"}:
-            answer = self.served.ask(verb, f"/streams/{path}", json.loads(body or "null"))
-            assert answer.is_success or may_fail, answer.text
-            return answer.json() if answer.content else None
         found: object = None
         if verb in {"stop", "start"}:
             getattr(self.served, verb)()
@@ -114,9 +127,8 @@ class Session(AsyncExitStack):
         elif verb == "clock":
             self.now = int(rest)
         elif verb == "take":
-            found = await take(int(path), self.clients[body])
-        elif verb == "note":
-            self.served.post("s", *json.loads(f"[{rest}]"))
+            count, _, name = rest.partition(" ")
+            found = await take(int(count), self.clients[name])
         elif verb in {"answer", "always"}:
             self.plan(verb, rest)
         elif verb == "logged":

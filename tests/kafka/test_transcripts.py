@@ -27,7 +27,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import FATAL_ONLY
 from tests.cli.conftest import Commands
-from tests.cli.test_transcripts import VERBS, Session, clear_streams, read_time, split_session
+from tests.cli.test_transcripts import VERBS, Session, clear_streams, split_session
+from tests.support.api_acts import read_time
 from tests.support.paragraphs import read_paragraphs
 from tests.support.polling import count_polls
 from tests.support.transactions import begin_transaction

@@ -15,7 +15,8 @@ from deltalake import write_deltalake
 
 from noted_time_extensions.tables.tests.support.claimed import ROWS, Orders
 from tests.cli.conftest import Commands
-from tests.cli.test_transcripts import VERBS, Session, play_session, read_time
+from tests.cli.test_transcripts import VERBS, Session, play_session
+from tests.support.api_acts import read_time
 from tests.support.paragraphs import read_paragraphs
 from tests.support.polling import count_polls
 from tools.trials.served import Served

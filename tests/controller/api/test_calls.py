@@ -1,15 +1,9 @@
 """Calls of the API and their answers; see `calls/*.txt`.
 
-A paragraph of these files has a fact, more about it, and calls, indented: method, path and body.
-Paths are below `/v1/streams/`, unless they begin with a slash. There is a stream `s` that
-marks every advance, and the wall clock stands at 1700000000000. After an arrow follow the status of
-the answer, and its body. A call without an arrow succeeds, and all notes in it are accepted:
+A paragraph of these files has a fact, more about it, and acts, indented. Calls have the form of
+`tests/support/api_acts.py`. There is a stream `s` that marks every advance, and the wall clock
+stands at 1700000000000. There are more acts:
 
-    PUT s {"domains": []} -> 422 invalid_request body.domains    a code and the places of its faults
-    GET s/writers/x -> 404 unknown_writer | there is no writer 'x': …   its text; `…` is any part
-    GET s/writers/a -> 200 {"writer": "a", …}                    these fields, and others
-    note {"writer": "a"}, {"writer": "b", "time": 5}             two notes in one call are accepted
-    note {"writer": "b", "time": 4} -> invalid_time              another is refused
     serve 5000                           the controller serves for that many milliseconds
     skip 7776000000                      likewise, for longer; the wall clock stands still
     pass 5000                            the clock moves, and no controller serves
@@ -22,7 +16,6 @@ the answer, and its body. A call without an arrow succeeds, and all notes in it 
 """
 
 import json
-import re
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -35,6 +28,7 @@ from controller.api.gate.access import Gate
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
+from tests.support.api_acts import read_api_act
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -43,14 +37,10 @@ from tests.support.controllers import (
     skip_served_time,
     wait_until_async,
 )
-from tests.support.http import Caller, list_refusals, places, problem, serve_app
-from tests.support.paragraphs import is_answer, matches, parse_expected, read_paragraphs
+from tests.support.http import Caller, serve_app
+from tests.support.paragraphs import read_paragraphs
 from tests.support.scrapes import scrape
 
-CALL = re.compile(
-    r"(?P<method>\S+)(?: (?P<path>[^\s{]\S*))?(?: (?P<body>.*?))??(?:\s-> (?P<expected>.*))?",
-    re.DOTALL,
-)
 FILES = sorted(Path(__file__).with_name("calls").glob("*.txt"))
 
 
@@ -105,64 +95,34 @@ class Calls(AsyncExitStack):
 
     async def perform(self, line: str) -> None:
         """Perform one act, and compare the answer with the expected one."""
-        act = CALL.fullmatch(re.sub(r"\n +", " ", line))
-        assert act, line
-        method = act["method"]
-        expected = act["expected"]
-        if method == "note":
-            await self._note(act["body"], expected, line)
-        elif method == "scrape":
-            samples = scrape(self.call.controller, f"noted_time_{act['path']}")
-            assert {",".join(labels): value for labels, value in samples.items()} == json.loads(
-                expected
-            ), line
-        elif method == "maintain":
+        api_act = read_api_act(line)
+        if api_act is not None:
+            answer = await self.call.send(api_act.method, api_act.path, api_act.body.encode())
+            api_act.check(answer)
+            return
+        verb, _, rest = line.partition(" ")
+        if verb == "scrape":
+            self._compare_samples(rest)
+        elif verb == "maintain":
             for work in MAINTENANCE:
                 await self.call.controller._committer.submit(work)
-        elif method == "restart":
-            await self.restart(int(act["path"]))
-        elif method == "fail":
+        elif verb == "restart":
+            await self.restart(int(rest))
+        elif verb == "fail":
             self.store.watch.failures = [StoreUnavailable("the disk is full")]
-            await self.perform(line.removeprefix("fail "))
+            await self.perform(rest)
             await wait_until_async(lambda: self.call.controller._committer.ready)
-        elif method == "bound":
-            self.enter_context(patch(act["path"], int(act["body"])))
-        elif method.islower():
-            self.move_clocks(method, int(act["path"]))
+        elif verb == "bound":
+            limit, _, value = rest.partition(" ")
+            self.enter_context(patch(limit, int(value)))
         else:
-            await self._call(method, act["path"], act["body"] or "", expected, line)
+            self.move_clocks(verb, int(rest))
 
-    async def _note(self, notes: str, expected: str | None, line: str) -> None:
-        if expected is not None and not expected[0].isalpha():
-            await self._call("POST", "s/notes", f'{{"notes": [{notes}]}}', expected, line)
-            return
-        results = await self.call.try_to_note(*json.loads(f"[{notes}]"))
-        statuses = [result["status"] for result in results]
-        expected_statuses = ["accepted"] * len(results)
-        if expected is not None:
-            expected_statuses = expected.split()
-        assert statuses == expected_statuses, (line, results)
-
-    async def _call(
-        self, method: str, path: str, body: str, expected: str | None, line: str
-    ) -> None:
-        path = path if path.startswith("/") else f"/v1/streams/{path}"
-        answer = await self.call.send(method, path, body.encode())
-        if expected is None:
-            assert answer.is_success, (line, answer.text)
-            if path.endswith("/notes"):
-                assert list_refusals(answer.json()["results"]) == [], (line, answer.text)
-            return
-        status, _, rest = expected.partition(" ")
-        assert answer.status_code == int(status), (line, answer.text)
-        if rest.startswith(("{", "[")):
-            assert matches(parse_expected(rest), answer.json()), (line, answer.text)
-        elif rest:
-            words, _, text = rest.partition(" | ")
-            _, code, detail = problem(answer)
-            assert [code, *places(answer)] == words.split(), (line, answer.text)
-            assert not text or is_answer(text, detail), (line, answer.text)
-            assert "Input should" not in detail, (line, answer.text)
+    def _compare_samples(self, text: str) -> None:
+        name, _, expected = text.partition(" -> ")
+        samples = scrape(self.call.controller, f"noted_time_{name}")
+        values = {",".join(labels): value for labels, value in samples.items()}
+        assert values == json.loads(expected), (name, values)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +140,9 @@ REFUSED_NOTES = '{"writer": "a", "time": 5}, {"writer": "a", "time": 4}'
 @pytest.mark.parametrize(
     ("act", "answer"),
     [
-        (f"note {REFUSED_NOTES}", "invalid_time"),
+        (f"note s {REFUSED_NOTES}", "invalid_time"),
         (f'POST s/notes {{"notes": [{REFUSED_NOTES}]}}', "invalid_time"),
-        ('note {"writer": "a", "domain": "x"}', "unknown_domain"),
+        ('note s {"writer": "a", "domain": "x"}', "unknown_domain"),
         ("GET s/writers/b -> 404 unknown_writer | there is no writer 'b'", "lists them"),
     ],
 )
