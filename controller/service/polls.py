@@ -182,8 +182,8 @@ class LongPolls:
             is_over = history.last_seq != after or stream.final_cut is not None
             awaited_mark = _build_awaited(stream, domain, "seq", after + 1)
             if is_over or not await self._wait_for_mark(awaited_mark, deadline, is_admin=is_admin):
-                running = stream.aggregator.domains[awaited_mark.domain]
-                return NewMarks(stream, history, running.is_quiet)
+                running_domain = stream.aggregator.domains[awaited_mark.domain]
+                return NewMarks(stream, history, running_domain.is_quiet)
 
     async def wait_for_verdict(
         self, name: str, requirement: Requirement, time: int, *, is_admin: bool = False

@@ -153,12 +153,15 @@ class Reply:
         raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
     def build_error(self, why: str = "") -> UnexpectedAnswer:
-        kind = self.headers.get("content-type", "no type")
+        content_type = self.headers.get("content-type", "no type")
         location = self.headers.get("location")
         target = ""
         if location:
             target = f" to {location[:SHOWN_CHARACTERS]}"
-        excerpt = f"{kind}{target}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
+        excerpt = (
+            f"{content_type}{target}: "
+            f"{self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
+        )
         facts = f"status {self.status}, {why and why + ': '}{excerpt}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
         return UnexpectedAnswer(sentence, why)
@@ -229,7 +232,7 @@ def ask(
 
 def ask_in_turn(
     controllers: Controllers,
-    question: Callable[[], Question[Any]],
+    make_question: Callable[[], Question[Any]],
     read_reply: Callable[[Reply], Result],
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller until one answers, or raise the last `Unreachable`.
@@ -241,7 +244,7 @@ def ask_in_turn(
     for _ in controllers.urls:
         url = controllers.current
         try:
-            return (yield from _ask_current(controllers, question(), read_reply))
+            return (yield from _ask_current(controllers, make_question(), read_reply))
         except Unreachable as error:
             if isinstance(error, ForeignAnswer) and not error.question.is_repeatable:
                 raise
@@ -258,8 +261,8 @@ def _ask_current(
     Each attempt has the same body. So notes keep their `sequence`, and their late rows count once.
     """
     url = controllers.current
-    attempts = MOST_ATTEMPTS if question.is_repeatable else 1
-    for _ in range(attempts):
+    attempt_count = MOST_ATTEMPTS if question.is_repeatable else 1
+    for _ in range(attempt_count):
         attempt = AddressedQuestion(url, question, secrets.token_hex(REQUEST_ID_BYTES))
         reply = yield attempt
         try:

@@ -132,8 +132,10 @@ class Topic:
         written_stamps = {
             partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0
         }
-        unknown = frozenset(partitions).difference(ends)
-        return TopicLook(topic_id, ends, unknown, written_stamps, _take_offsets(high_stamps))
+        leaderless_partitions = frozenset(partitions).difference(ends)
+        return TopicLook(
+            topic_id, ends, leaderless_partitions, written_stamps, _take_offsets(high_stamps)
+        )
 
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False

@@ -153,14 +153,14 @@ def describe_return(number: int) -> str:
 
 def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
     if reader.next_lower is None:
-        waits = "" if is_sealed else ": it waits for the next one"
-        return f"A reader at this position has reached all marks{waits}."
-    needs = []
+        waiting_clause = "" if is_sealed else ": it waits for the next one"
+        return f"A reader at this position has reached all marks{waiting_clause}."
+    needed_segments = []
     for segment in reader.waiting_for[:NAMES_PER_SENTENCE]:
         noted_clause = ""
         if segment.writer:
             noted_clause = f", as {segment.writer} noted"
-        needs.append(
+        needed_segments.append(
             f"segment {segment.segment} to {segment.needed}{noted_clause} "
             f"(read to {segment.offset})"
         )
@@ -169,7 +169,7 @@ def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
         f"A reader at this position is {format_lower(reader.lower)}, "
         f"{pluralize(reader.marks, 'mark')} behind."
         f" It waits for {pluralize(reader.segments, 'segment')}, not for a writer: {mark}, needs "
-        f"{join_names(needs, reader.segments)}."
+        f"{join_names(needed_segments, reader.segments)}."
     )
 
 

@@ -506,9 +506,9 @@ def _list_lags(
         if read_offsets.at_most is not None and time is not None and read_offsets.at_most < time:
             yield _wait("not_read", f"it is complete to {requirement.format(read_offsets.at_most)}")
         return
-    is_none = seq < history.first_seq
+    is_before_marks = seq < history.first_seq
     read_up_to = "no mark yet"
-    if not is_none:
+    if not is_before_marks:
         read_up_to = f"the mark of {requirement.format(history.mark(seq).lower)}"
     subject = "the offsets reach"
     if read_offsets.position is None:

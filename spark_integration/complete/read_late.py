@@ -175,8 +175,8 @@ def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple
 
 def _map_writers(answer: NotedMarksAnswer, column: str | None) -> Column:
     if column is not None:
-        name = F.col(f"`{column}`").cast("string")
-        return F.when(name.isin([*answer.promises]), name)
+        name_column = F.col(f"`{column}`").cast("string")
+        return F.when(name_column.isin([*answer.promises]), name_column)
     owner_columns = [
         F.when((F.col("partition") == partition) & (F.col("offset") >= first_offset), owner)
         for partition, (owner, first_offset) in answer.owners.items()

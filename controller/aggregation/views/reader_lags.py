@@ -43,13 +43,13 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
         unfinished_lags = [lags[segment] for segment in segments if not is_read(segment, position)]
         unfinished_counts[reader] = len(unfinished_lags)
         largest_lags[reader] = find_largest_lag(unfinished_lags)
-    largest = max((lag for lag in largest_lags.values() if lag is not None), default=0)
+    largest_lag = max((lag for lag in largest_lags.values() if lag is not None), default=0)
     if None in largest_lags.values():  # a reader before all marks has the largest lag
-        last = stream.history(domain).last
-        first = stream.history(domain).after(0, 1)
-        largest = last.lower - first[0].lower + 1 if last is not None else 0
+        last_mark = stream.history(domain).last
+        first_marks = stream.history(domain).after(0, 1)
+        largest_lag = last_mark.lower - first_marks[0].lower + 1 if last_mark is not None else 0
     return {
-        reader: ReaderLag(lag, unfinished_counts[reader] * _find_share(lag, largest))
+        reader: ReaderLag(lag, unfinished_counts[reader] * _find_share(lag, largest_lag))
         for reader, lag in largest_lags.items()
     }
 

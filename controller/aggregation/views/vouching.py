@@ -97,15 +97,15 @@ class Vouching:
         return self._stream.window(position, self.domain).lower_seq or 0
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> list[int]:
-        last = self.history.last
-        unknown = {segment for segment, offset in position.items() if offset}
-        unknown.difference_update(last.cut.offsets if last else ())
+        last_mark = self.history.last
+        unknown_segments = {segment for segment, offset in position.items() if offset}
+        unknown_segments.difference_update(last_mark.cut.offsets if last_mark else ())
         for event in self._stream.scale_events:
-            unknown.difference_update(event.sealed, event.created)
-        if unknown:
+            unknown_segments.difference_update(event.sealed, event.created)
+        if unknown_segments:
             for member in self.members:
-                unknown.difference_update(member.position)
-        return sorted(unknown)
+                unknown_segments.difference_update(member.position)
+        return sorted(unknown_segments)
 
     def list_holding_back(self, limit: int) -> tuple[list[tuple[str, int]], int]:
         view = self._view

@@ -115,14 +115,14 @@ class WindowReader(Picklable, DataSourceReader):
         first_row = max(first - file.start, 0)
         end_row = min(end - file.start, file.end - file.start)
         for may_have_rows, groups in groupby(file.groups, self._may_have_rows):
-            run = list(groups)
-            run_start = run[0].first
-            run_end = run[-1].last
+            row_groups = list(groups)
+            run_start = row_groups[0].first
+            run_end = row_groups[-1].last
             if may_have_rows and run_start < end_row and run_end > first_row:
-                first_read = max(run_start, first_row)
-                last_read = min(run_end, end_row)
-                part = Slice(str(file.path), first_read, last_read, version=file.version)
-                yield from divide_by_form(file, segment, part, forms)
+                slice_start = max(run_start, first_row)
+                slice_end = min(run_end, end_row)
+                row_slice = Slice(str(file.path), slice_start, slice_end, version=file.version)
+                yield from divide_by_form(file, segment, row_slice, forms)
 
     def _may_have_rows(self, group: RowGroup) -> bool:
         """Return whether a row group may have rows of the window."""

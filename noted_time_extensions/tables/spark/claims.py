@@ -469,14 +469,14 @@ def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, 
     >>> [(each == events, list(streams)) for each, streams in pairs]
     [(True, ['b']), (True, []), (False, ['c'])]
     """
-    marks: Mapping[str, StreamFacts] = {}
+    marked_streams: Mapping[str, StreamFacts] = {}
     for offset in offsets:
         streams = list_facts(offset) if is_noted(offset) else {}
         if is_of_marks(offset):
-            marks = streams
+            marked_streams = streams
         else:
-            yield offset, streams or marks
-            marks = {}
+            yield offset, streams or marked_streams
+            marked_streams = {}
 
 
 def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> WholeFrom:
