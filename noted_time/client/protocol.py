@@ -152,7 +152,8 @@ class Reply:
             raise self.build_error(str(fault)) from fault
         raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
-    def build_error(self, why: str = "") -> UnexpectedAnswer:
+    def build_error(self, fault: str = "") -> UnexpectedAnswer:
+        """Return the error for a reply that no controller sent, with its `fault` if it is known."""
         content_type = self.headers.get("content-type", "no type")
         location = self.headers.get("location")
         target = ""
@@ -162,9 +163,11 @@ class Reply:
             f"{content_type}{target}: "
             f"{self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
         )
-        facts = f"status {self.status}, {why and why + ': '}{excerpt}"
+        if fault:
+            excerpt = f"{fault}: {excerpt}"
+        facts = f"status {self.status}, {excerpt}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
-        return UnexpectedAnswer(sentence, why)
+        return UnexpectedAnswer(sentence, fault)
 
 
 class IncomingReply:

@@ -138,6 +138,7 @@ class TopicReader(Closing):
     def _skip_non_record(
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
+        """Skip an end of a partition and deleted records, and return any other error."""
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka asks for an unneeded group
         if error is None or partition is None or offset is None:
@@ -162,7 +163,10 @@ class TopicReader(Closing):
         log.warning(
             "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
             "read; their times are not known",
-            *(name, partition, position, begin),
+            name,
+            partition,
+            position,
+            begin,
         )
         self._consumer.incremental_unassign([TopicPartition(name, partition)])
         self._deleted.discard(partition)

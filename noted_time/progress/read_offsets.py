@@ -46,8 +46,9 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
         raise Rejected(
             f"the offsets are {text.strip()!r:.80}, which is not a JSON object: {remedy}"
         )
+    rows_after_offset = 1 if inclusive else 0
     return {
-        _parse_partition(key): _parse_offset(key, value) + inclusive
+        _parse_partition(key): _parse_offset(key, value) + rows_after_offset
         for key, value in offsets.items()
     }
 

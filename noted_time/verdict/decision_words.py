@@ -117,6 +117,8 @@ def describe_silence(
 ) -> str:
     """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`).
 
+    `last_at` is the Unix time when one of them was heard last, `None` if it is unknown.
+
     >>> describe_silence(2, None, are_silent=True, is_rest=True)
     'all writers that have not finished are silent'
     """

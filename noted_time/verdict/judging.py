@@ -657,6 +657,7 @@ def _describe_late(domain: JudgedDomain, late_writer: LateWriter, status: Verdic
 def _describe(
     domain: JudgedDomain, requirement: Requirement, verdict: Verdict, description: str
 ) -> str:
+    """Return the sentence of an answer. The `description` is empty while it waits."""
     remarks: tuple[str, ...] = ()
     if requirement.read is not None:
         remarks = requirement.read.remarks

@@ -355,7 +355,10 @@ def _least_steps(
 
 
 class _Fold:
-    """Walks through the commits of a history, and keeps the status of each name."""
+    """Walks through the commits of a history, and keeps the status of each name.
+
+    The place of a commit is its index in the history, and -1 for a parent that expired.
+    """
 
     def __init__(self, history: TableHistory) -> None:
         self._history = history

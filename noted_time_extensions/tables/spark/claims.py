@@ -466,7 +466,7 @@ def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, 
 
     >>> events, log = {"b": {"0": 5}}, {"noted_streams": {"c": {}}, "root": "/log"}
     >>> pairs = pair_with_marks([{"noted_streams": {"b": {}}}, events, events, log])
-    >>> [(each == events, list(streams)) for each, streams in pairs]
+    >>> [(offset == events, list(streams)) for offset, streams in pairs]
     [(True, ['b']), (True, []), (False, ['c'])]
     """
     marked_streams: Mapping[str, StreamFacts] = {}
