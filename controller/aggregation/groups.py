@@ -139,8 +139,10 @@ class ReaderGroups:
             raise LimitReached(
                 "segments of a reader group", SEGMENTS_PER_POSITION, REMOVE_GROUP_REMEDY
             )
-        total = sum(len(stream_group.position.offsets) for stream_group in self._groups.values())
-        if total + added_count > limits.segments:
+        total_count = sum(
+            len(stream_group.position.offsets) for stream_group in self._groups.values()
+        )
+        if total_count + added_count > limits.segments:
             raise LimitReached(
                 "segments of a stream's reader groups", limits.segments, REMOVE_GROUP_REMEDY
             )
@@ -158,7 +160,7 @@ class ReaderGroups:
         """Report a position; `None` withdraws the reader's own report of a backlog."""
         group = self._groups.setdefault(name, _Group())
         offsets = group.position.offsets
-        owners = {offsets[segment][1] for segment in position if segment in offsets}
+        changed_readers = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.reports[reader] = now
         if has_backlog is None:
@@ -166,7 +168,7 @@ class ReaderGroups:
         elif has_backlog is not UNSET:
             group.own[reader] = has_backlog
         self._check_at = min(self._check_at, now)
-        self._write_readers(name, owners | {reader}, draft)
+        self._write_readers(name, changed_readers | {reader}, draft)
         return group.position
 
     def offline(

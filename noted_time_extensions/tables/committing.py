@@ -152,9 +152,9 @@ def find_committed_part(
     older than the table, or if the memory shows that this `run` has written the part before.
     """
     query_records = _list_query_records(history, claim)
-    newest = max((record.batch for _, record in query_records), default=-1)
-    if newest > claim.batch:
-        raise _refuse_old_checkpoint(history, claim, query_records, f"and batch {newest}")
+    newest_number = max((record.batch for _, record in query_records), default=-1)
+    if newest_number > claim.batch:
+        raise _refuse_old_checkpoint(history, claim, query_records, f"and batch {newest_number}")
     batch_records = [record for _, record in query_records if record.batch == claim.batch]
     if any(record.id and record.plan != claim.plan for record in batch_records):
         raise _refuse_old_checkpoint(history, claim, query_records, "with other content")

@@ -78,9 +78,11 @@ def _build_delta_history(
 ) -> TableHistory:
     commits = sorted((parse_delta_commit(row) for row in rows), key=lambda commit: commit.id)
     if at is not None and commits:
-        newest = commits[-1].id
-        if not str(at).isdecimal() or int(at) > newest:
-            raise Rejected(f"there is no version {at!r} of the table: the newest is {newest}")
+        newest_version = commits[-1].id
+        if not str(at).isdecimal() or int(at) > newest_version:
+            raise Rejected(
+                f"there is no version {at!r} of the table: the newest is {newest_version}"
+            )
         commits = [commit for commit in commits if commit.id <= int(at)]
     return TableHistory(commits, properties, table, is_numbered=True)
 

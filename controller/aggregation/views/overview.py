@@ -49,8 +49,12 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
         (assessment.held_ms for assessment in assessments if assessment.condition == "held_back"),
         default=0,
     )
-    number = stream.aggregator.domains.census.members["excluded"]
-    rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
+    excluded_count = stream.aggregator.domains.census.members["excluded"]
+    rank = (
+        rank_by_name(name)
+        if sort == "name"
+        else _build_rank(name, held_ms, silence, excluded_count)
+    )
     return rank, condition
 
 

@@ -24,10 +24,10 @@ def locate_position(
 def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
     lags: dict[str, int | None] = {}
     for domain, window in windows.items():
-        last = stream.histories[domain].last
+        last_mark = stream.histories[domain].last
         lags[domain] = None
-        if last is not None and window.lower is not None:
-            lags[domain] = last.lower - window.lower
+        if last_mark is not None and window.lower is not None:
+            lags[domain] = last_mark.lower - window.lower
     return lags
 
 

@@ -49,11 +49,11 @@ class Vouching:
     @property
     def forgotten_seq(self) -> int:
         """The last mark when a member was last forgotten, or 0."""
-        lower = self._find_forgotten_lower()
-        last = self.history.last
-        if lower is None or last is None:
+        forgotten_lower = self._find_forgotten_lower()
+        last_mark = self.history.last
+        if forgotten_lower is None or last_mark is None:
             return 0
-        return self.history.complete_to(min(lower, last.lower)).seq
+        return self.history.complete_to(min(forgotten_lower, last_mark.lower)).seq
 
     def _find_forgotten_lower(self) -> int | None:
         return self._stream.aggregator.domains[self.domain].roster.forgotten_lower
@@ -69,15 +69,15 @@ class Vouching:
 
         An empty list lets the caller pause; the results come last.
         """
-        tally = CountsByWriter(marks, self.expected)
+        counts = CountsByWriter(marks, self.expected)
         for member in self.members:
             # the member may be forgotten after a pause
             if member.writer in self._stream.aggregator and self._is_counted(member):
-                tally.add(member.writer, *self._find_writer_status(member))
+                counts.add(member.writer, *self._find_writer_status(member))
             yield []
         forgotten_lower = self._find_forgotten_lower()
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
-        yield tally.results(names_known=are_names_known)
+        yield counts.results(names_known=are_names_known)
 
     def _find_writer_status(self, member: Member) -> tuple[Spells, WriterStatus]:
         track = member.track(self._number)
