@@ -61,7 +61,9 @@ def build_command(origin: Mapping[str, Any], extra: str) -> str:
     requirement = build_requirement(origin, extra)
     if requirement.startswith('"PATH'):
         return f"pip install {requirement}, where PATH is a clone of noted-time or its wheel"
-    return f"pip install {'-e ' if origin.get('dir_info', {}).get('editable') else ''}{requirement}"
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e {requirement}"
+    return f"pip install {requirement}"
 
 
 def build_requirement(origin: Mapping[str, Any], extra: str) -> str:

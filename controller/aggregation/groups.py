@@ -157,10 +157,17 @@ class ReaderGroups:
         now: int,
         has_backlog: bool | UnsetType | None = UNSET,
     ) -> ReaderGroup:
-        """Report a position; `None` withdraws the reader's own report of a backlog."""
+        """Report a position. `has_backlog=None` withdraws the reader's own report of a backlog.
+
+        The records of readers that reported these segments before are written, too.
+        """
         group = self._groups.setdefault(name, _Group())
         offsets = group.position.offsets
-        changed_readers = {offsets[segment][1] for segment in position if segment in offsets}
+        changed_readers = {reader}
+        for segment in position:
+            if segment in offsets:
+                _, former_reader = offsets[segment]
+                changed_readers.add(former_reader)
         group.position.report(reader, position)
         group.reports[reader] = now
         if has_backlog is None:
@@ -168,7 +175,7 @@ class ReaderGroups:
         elif has_backlog is not UNSET:
             group.own[reader] = has_backlog
         self._check_at = min(self._check_at, now)
-        self._write_readers(name, changed_readers | {reader}, draft)
+        self._write_readers(name, changed_readers, draft)
         return group.position
 
     def offline(

@@ -84,6 +84,7 @@ class TopicReader(Closing):
     def pass_over(
         self, partition: int, offset: int, reason: Exception, key: str | None = None
     ) -> None:
+        """Count a record without a readable time, and warn of it unless a warning is recent."""
         self.unusable += 1
         now = clocks.monotonic()
         if now >= self._report_at:
@@ -93,14 +94,12 @@ class TopicReader(Closing):
             log.warning(
                 "Kafka topic %r, partition %d, offset %d%s: the record has no readable time "
                 "(%s); %d such records were skipped so far",
-                *(
-                    name,
-                    partition,
-                    offset,
-                    f", key {key}" if key else "",
-                    reason_text,
-                    self.unusable,
-                ),
+                name,
+                partition,
+                offset,
+                f", key {key}" if key else "",
+                reason_text,
+                self.unusable,
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:

@@ -140,6 +140,7 @@ class PassedOver:
 
 
 def _describe_passes(passes: Passes, now: int) -> list[LogFact]:
+    """Return a fact if records are passed over without an end, of all segments or of some."""
     if passes == "all":
         return [LogFact("passed", 0, 0, now, IDLE_OPTION)]
     segments = sorted(segment for segment, last_offset in passes.items() if last_offset is None)

@@ -500,20 +500,21 @@ def _list_lags(
     time: int | None,
     mark: Mark | None,
 ) -> Iterator[Lack]:
-    seq = _find_reached_seq(domain, requirement)
+    """Yield the lack if the dataset has not read to the `mark` that answers a time."""
+    reached_seq = _find_reached_seq(domain, requirement)
     history = domain.history
-    if mark is not None and seq >= mark.seq:
-        if read_offsets.at_most is not None and time is not None and read_offsets.at_most < time:
-            yield _wait("not_read", f"it is complete to {requirement.format(read_offsets.at_most)}")
+    if mark is not None and reached_seq >= mark.seq:
+        at_most = read_offsets.at_most
+        if at_most is not None and time is not None and at_most < time:
+            yield _wait("not_read", f"it is complete to {requirement.format(at_most)}")
         return
-    is_before_marks = seq < history.first_seq
-    read_up_to = "no mark yet"
-    if not is_before_marks:
-        read_up_to = f"the mark of {requirement.format(history.mark(seq).lower)}"
+    reached_place = "no mark yet"
+    if reached_seq >= history.first_seq:
+        reached_place = f"the mark of {requirement.format(history.mark(reached_seq).lower)}"
     subject = "the offsets reach"
     if read_offsets.position is None:
         subject = "the claim reaches"
-    yield _wait("not_read", f"{subject} {read_up_to}")
+    yield _wait("not_read", f"{subject} {reached_place}")
 
 
 def _list_expired(

@@ -105,7 +105,9 @@ def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, 
         log.warning(
             "topic %r: late rows below the cut of mark %d, written at %s, cannot be found, because "
             "the controller keeps no older mark",
-            *(topic, marks.first_seq, format_time(marks.written[0])),
+            topic,
+            marks.first_seq,
+            format_time(marks.written[0]),
         )
     return marks.cut(max(0, number))
 
@@ -120,7 +122,10 @@ def _find_ranges(
             log.warning(
                 "topic %r, partition %d: the records from %d to %d were deleted and may have been "
                 "late",
-                *(topic, partition, first, begin),
+                topic,
+                partition,
+                first,
+                begin,
             )
         yield partition, OffsetRange(min(max(first, begin), end), end)
 

@@ -67,7 +67,8 @@ class Vouching:
     def tally(self, marks: Sequence[tuple[int, int]]) -> Iterator[list[VouchedBy]]:
         """Yield who vouches at each of several marks, given by rising seq and time.
 
-        An empty list lets the caller pause; the results come last.
+        After each member it yields an empty list, so that the caller can pause. The last list has
+        the results.
         """
         counts = CountsByWriter(marks, self.expected)
         for member in self.members:

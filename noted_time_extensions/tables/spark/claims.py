@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
@@ -213,14 +213,18 @@ class TableClaims:
         return open_memory(self.checkpoint_location, self.name, table)
 
     def is_last(self, batch_id: int) -> bool:
-        """Return whether a batch has neither new rows nor a new mark, only a claim."""
-        if not batch_id:
+        """Return whether a batch has neither new rows nor a new mark, only a claim.
+
+        The checkpoint may lack the batch before. Then it is not known, and the result is `False`.
+        """
+        if batch_id == 0:
             return False
-        with suppress(Rejected):
+        try:
             former_batch = self._progress.read_batch(batch_id - 1)
             planned_batch = self._progress.read_batch(batch_id)
-            return _strip_runs(former_batch.offsets) == _strip_runs(planned_batch.offsets)
-        return False
+        except Rejected:
+            return False
+        return _strip_runs(former_batch.offsets) == _strip_runs(planned_batch.offsets)
 
     def _add_writers(self, claim: Claim) -> Claim:
         if self.controller_url is None or claim.complete_to is None or len(claim.sources) != 1:
