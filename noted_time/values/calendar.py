@@ -48,12 +48,12 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
     except (KeyError, ValueError) as error:
         if isinstance(name, tzinfo) and isinstance(name, Hashable):
             return name
-        cities = {zone.lower().rpartition("/")[2]: zone for zone in list_zone_names()}
+        zones_by_city = {zone.lower().rpartition("/")[2]: zone for zone in list_zone_names()}
         similar_cities = get_close_matches(
-            text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75
+            text[:40].lower().rpartition("/")[2], zones_by_city, n=1, cutoff=0.75
         )
         remedy = (
-            suggest_names([cities[name] for name in similar_cities])
+            suggest_names([zones_by_city[name] for name in similar_cities])
             or "use for example Europe/Berlin"
         )
         raise Unreadable(f"there is no zone {text[:40]!r} here: {remedy}") from error

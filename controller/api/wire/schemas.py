@@ -81,8 +81,10 @@ def add_schemas(document: Schema) -> Schema:
     _, bodies = msgspec.json.schema_components(list_bodies(), ref_template=SCHEMA_REF)
     for name, body in bodies.items():
         schemas[name] = body | {"description": cleandoc(body["description"])}
-    used = set(SCHEMA_REFERENCE.findall(str((document, components))))
-    schemas |= {name: _complete(name, components[name]) for name in components if name in used}
+    used_names = set(SCHEMA_REFERENCE.findall(str((document, components))))
+    schemas |= {
+        name: _complete(name, components[name]) for name in components if name in used_names
+    }
     description = "The problem `notes_refused`: no note of the request was accepted."
     both = schemas["Problem"], schemas["NotesAnswer"]
     schemas["NotesRefused"] = both[0] | {

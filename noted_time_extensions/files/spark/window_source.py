@@ -98,15 +98,15 @@ class WindowReader(Picklable, DataSourceReader):
         if not query.own_segments:
             read_range = replace(cut_range, from_cut={})
         files = query.open_files(read_range, self._shape.columns).refresh()
-        for segment, end in cut_range.to_cut.items():
-            run = files.get(segment, [])
-            begin = cut_range.from_cut.get(segment, 0)
-            if begin < end:
-                check_begins(run, begin)
-                check_there(run, begin, end)
-            first = read_range.from_cut.get(segment, 0)
-            for file in run:
-                yield from self._find_slices(file, segment, first, end)
+        for segment, range_end in cut_range.to_cut.items():
+            segment_files = files.get(segment, [])
+            range_begin = cut_range.from_cut.get(segment, 0)
+            if range_begin < range_end:
+                check_begins(segment_files, range_begin)
+                check_there(segment_files, range_begin, range_end)
+            first_offset = read_range.from_cut.get(segment, 0)
+            for file in segment_files:
+                yield from self._find_slices(file, segment, first_offset, range_end)
 
     def _find_slices(self, file: LogFile, segment: int, first: int, end: int) -> Iterator[Slice]:
         forms = self._query.forms or ColumnForms(self._query.stream, self._shape.event_time)
