@@ -113,20 +113,20 @@ def describe_standstill(stream: str, lower: int | None, reason: str) -> str:
 
 
 def describe_silence(
-    excluded_count: int, last_at: int | None, *, are_silent: bool, is_rest: bool
+    excluded_count: int, last_at: int | None, *, are_silent: bool, has_finished_writers: bool
 ) -> str:
-    """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`).
+    """Describe a stream whose writers are all excluded, except for finished ones if it has them.
 
     `last_at` is the Unix time when one of them was heard last, `None` if it is unknown.
 
-    >>> describe_silence(2, None, are_silent=True, is_rest=True)
+    >>> describe_silence(2, None, are_silent=True, has_finished_writers=True)
     'all writers that have not finished are silent'
     """
     subject = "its only writer is"
     silence = "silent"
     if excluded_count > 1:
         subject = f"{name_all(excluded_count)} writers are"
-    if is_rest:
+    if has_finished_writers:
         subject = "all writers that have not finished are"
     if last_at is not None and excluded_count > 1:
         silence = f"silent, the last since {format_time(last_at)}"
