@@ -131,8 +131,10 @@ class Reply:
         try:
             answer: Answer = build_decoder(kind).decode(content)
         except DECODE_ERRORS as error:
-            is_known = isinstance(error, ValidationError | Rejected)
-            raise self.build_error(str(error) if is_known else "") from error
+            fault = ""
+            if isinstance(error, ValidationError | Rejected):
+                fault = str(error)
+            raise self.build_error(fault) from error
         if REQUEST_HEADER not in self.headers and not question.can_have(answer):
             raise ForeignAnswer(question)
         return answer
@@ -150,7 +152,9 @@ class Reply:
             )
         except ValidationError as fault:
             raise self.build_error(str(fault)) from fault
-        raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
+        if isinstance(error, UnexpectedAnswer):
+            raise self.build_error()
+        raise error
 
     def build_error(self, fault: str = "") -> UnexpectedAnswer:
         """Return the error for a reply that no controller sent, with its `fault` if it is known."""

@@ -86,14 +86,15 @@ def _foresee(
     for writer, track in domain.returned_below.items():
         if _find_timeout(track, timeout_ms) <= served_ms:
             excluded_writers[writer] = None
-    check_numbers = count()
+    excluded_numbers = count()
 
     def times_out(track: Track) -> bool:
         is_excluded = (
             track.member.writer in excluded_writers
             or track.times_out_served_ms(timeout_ms, served_ms) <= served_ms
         )
-        return is_excluded and next(check_numbers) < 2 * EXCLUSIONS_FORESEEN
+        # the search ends at many writers, because then no advance is foreseen
+        return is_excluded and next(excluded_numbers) < 2 * EXCLUSIONS_FORESEEN
 
     for track in domain.next_to_exclude(times_out):
         excluded_writers[track.member.writer] = None

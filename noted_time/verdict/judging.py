@@ -301,7 +301,7 @@ def _list_limits(domain: JudgedDomain, requirement: Requirement) -> Iterator[int
         if latecomer.first_seq > last_seq:
             spells, _ = domain.find_writer_status(latecomer.writer)
             ends = [spell.end for spell in spells if spell.from_seq <= last_seq]
-            yield max(latecomer.from_time, *ends) if ends else latecomer.from_time
+            yield max((latecomer.from_time, *ends))
     if requirement.from_time is not None:
         for report in domain.coverage.late_reports:
             if report.min_time is not None and report.max_time >= requirement.from_time:

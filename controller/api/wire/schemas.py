@@ -85,13 +85,13 @@ def add_schemas(document: Schema) -> Schema:
     schemas |= {
         name: _complete(name, components[name]) for name in components if name in used_names
     }
-    description = "The problem `notes_refused`: no note of the request was accepted."
-    both = schemas["Problem"], schemas["NotesAnswer"]
-    schemas["NotesRefused"] = both[0] | {
+    problem = schemas["Problem"]
+    answer = schemas["NotesAnswer"]
+    schemas["NotesRefused"] = problem | {
         "title": "NotesRefused",
-        "description": description,
-        "properties": both[0]["properties"] | both[1]["properties"],
-        "required": both[0]["required"] + both[1]["required"],
+        "description": "The problem `notes_refused`: no note of the request was accepted.",
+        "properties": problem["properties"] | answer["properties"],
+        "required": problem["required"] + answer["required"],
     }
     for name, new_name in SCHEMA_NAMES.items():
         schemas[new_name] = schemas.pop(name) | {"title": new_name}
