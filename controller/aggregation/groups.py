@@ -198,18 +198,20 @@ class ReaderGroups:
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
-            silent = {
+            silent_readers = {
                 reader
                 for reader in group.position.readers
                 if group.reports[reader] + timeout_ms <= now
             }
-            for reader in silent:
+            for reader in silent_readers:
                 group.position.offline(reader, {})
                 group.own.pop(reader, None)
-            online = group.position.readers
-            self._check_at = min([self._check_at, *(group.reports[reader] for reader in online)])
-            self._write_readers(name, silent, draft)
-            timed_out += [(name, reader) for reader in sorted(silent)]
+            online_readers = group.position.readers
+            self._check_at = min(
+                [self._check_at, *(group.reports[reader] for reader in online_readers)]
+            )
+            self._write_readers(name, silent_readers, draft)
+            timed_out += [(name, reader) for reader in sorted(silent_readers)]
         return timed_out
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:

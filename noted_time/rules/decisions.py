@@ -37,12 +37,12 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     step = domain.next_step()
     if step is not None:
         return step
-    waited_for = domain.find_holding_back()
-    if not waited_for:
+    holding_back = domain.find_holding_back()
+    if not holding_back:
         if domain.roster.is_sealed:
             return Sealed()
         return Quiet()
-    first_tracks = islice(waited_for.values(), HOLDING_BACK_NAMED)
+    first_tracks = islice(holding_back.values(), HOLDING_BACK_NAMED)
     longest_tracks = sorted(
         first_tracks, key=lambda track: (track.waiting_served_ms, track.member.writer)
     )
@@ -56,7 +56,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
         )
         for track in longest_tracks
     )
-    return WaitForWriters(waiting_writers, len(waited_for))
+    return WaitForWriters(waiting_writers, len(holding_back))
 
 
 def forecast(domains: Domains, domain: Domain) -> ForeseenAdvance | None:

@@ -57,21 +57,21 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
 def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], int]], int]:
     """Return the lags by stream, group and domain, and how many groups are not measured."""
     labelled_lags: list[tuple[list[str], int]] = []
-    groups = segments = not_shown = 0
+    group_count = segment_count = hidden_count = 0
     for stream in streams:
         for name in stream.groups:
             position = stream.groups[name].position
-            if groups >= GROUPS_SHOWN or segments + len(position) > SEGMENTS_READ:
-                not_shown += 1
+            if group_count >= GROUPS_SHOWN or segment_count + len(position) > SEGMENTS_READ:
+                hidden_count += 1
                 continue
-            groups += 1
-            segments += len(position)
+            group_count += 1
+            segment_count += len(position)
             lags = find_lags(stream, stream.windows(position))
             labels = [stream.record.name, name]
             labelled_lags += [
                 ([*labels, domain], lag) for domain, lag in lags.items() if lag is not None
             ]
-    return labelled_lags, not_shown
+    return labelled_lags, hidden_count
 
 
 def _find_share(lag: int | None, largest: int) -> float:

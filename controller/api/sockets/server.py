@@ -105,8 +105,8 @@ class Server(uvicorn.Server):
         if config.ssl and config.ssl_certfile and config.ssl_keyfile:
             cert = Path(config.ssl_certfile)
             key = Path(config.ssl_keyfile)
-            watching = watch_certificate(config.ssl, cert, key, expiry)
-            self._watching.append(self._loop.create_task(watching, name="certificate"))
+            certificate_watch = watch_certificate(config.ssl, cert, key, expiry)
+            self._watching.append(self._loop.create_task(certificate_watch, name="certificate"))
         await super().startup(sockets)
         for server in self.servers:
             for listening_socket in server.sockets:
