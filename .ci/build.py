@@ -58,17 +58,23 @@ class Result(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        """Return why a build may skip it."""
-        return next((ALLOWED_SKIPS[word] for word in self.words if word in ALLOWED_SKIPS), None)
+        """Return why a build may skip it, `None` if it may not."""
+        for word in self.words:
+            if word in ALLOWED_SKIPS:
+                return ALLOWED_SKIPS[word]
+        return None
 
     @property
     def is_failed(self) -> bool:
-        return self.reason is None if self.is_skipped else self.code != 0
+        if self.is_skipped:
+            return self.reason is None
+        return self.code != 0
 
     def __str__(self) -> str:
-        status = "skipped" if self.is_skipped else "passed" if not self.code else "failed"
+        status = "passed" if self.code == 0 else "failed"
         remark = self.counts
         if self.is_skipped:
+            status = "skipped"
             remark = self.reason or "failed: it is not among ALLOWED_SKIPS of .ci/build.py"
         return f"{status:<8}{self.minutes:5.1f} min  {' '.join(self.words):<42} {remark}".rstrip()
 
@@ -94,8 +100,10 @@ def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Res
     if not is_shown:
         with PRINTING:
             print(text, flush=True)
-    counts = COUNTS.findall(text)
-    return Result(words, code, (time.monotonic() - begun_s) / 60, counts[-1] if counts else "")
+    last_count = ""
+    for count in COUNTS.findall(text):
+        last_count = count
+    return Result(words, code, (time.monotonic() - begun_s) / 60, last_count)
 
 
 def print_each(lines: Iterable[str]) -> Iterator[str]:
@@ -124,8 +132,11 @@ def main() -> int:
         results += executor.map(lambda words: call(words, begun_s + LIMIT_S), suites)
     print("\n== suites", *map(str, results), sep="\n")
     failed_names = [" ".join(result.words) for result in results if result.is_failed]
-    print(f"ci: failed: {', '.join(failed_names)}" if failed_names else "ci: all passed")
-    return int(bool(failed_names))
+    if failed_names:
+        print(f"ci: failed: {', '.join(failed_names)}")
+        return 1
+    print("ci: all passed")
+    return 0
 
 
 if __name__ == "__main__":

@@ -50,12 +50,11 @@ def main(arguments: list[str]) -> int:
         print(f"\n== {name}", flush=True)
         if check():
             failed_checks.append(name)
-    print(
-        f"\n== check: failed: {', '.join(failed_checks)}"
-        if failed_checks
-        else "\n== check: all passed"
-    )
-    return 1 if failed_checks else 0
+    if failed_checks:
+        print(f"\n== check: failed: {', '.join(failed_checks)}")
+        return 1
+    print("\n== check: all passed")
+    return 0
 
 
 if __name__ == "__main__":

@@ -121,7 +121,10 @@ def find_kind(file: Path) -> str | None:
     """Return the kind of a Python file. The tests of an extension are in its folder."""
     if file.parts[0] == "noted_time_extensions" and "tests" in file.parts:
         return "tests"
-    return next((kind for kind, folders in FOLDERS.items() if file.parts[0] in folders), None)
+    for kind, folders in FOLDERS.items():
+        if file.parts[0] in folders:
+            return kind
+    return None
 
 
 def read_code(path: Path) -> Iterator[tuple[int, str]]:
@@ -149,28 +152,42 @@ def read_page(path: Path) -> Iterator[tuple[int, str]]:
 
 def count_names(path: Path, odd: list[str], long: list[str], constants: list[str]) -> int:
     """Add names that need translating to the lists; returns how many functions there are."""
-    tree, functions = ast.parse(path.read_text("utf-8")), 0
+    tree = ast.parse(path.read_text("utf-8"))
+    function_count = 0
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            functions += not node.name.startswith("__")
-            name, marks = node.name.lstrip("_"), " ".join(map(ast.unparse, node.decorator_list))
-            word = name.split("_")[0]
-            is_odd = word in PREPOSITIONS or PARTICIPLE.fullmatch(word)
-            if is_odd and not CONVERSION.fullmatch(name) and "property" not in marks:
-                odd.append(f"{path}:{node.lineno}: {node.name}")
+            place = f"{path}:{node.lineno}: {node.name}"
+            if not node.name.startswith("__"):
+                function_count += 1
+            if has_odd_name(node):
+                odd.append(place)
             if len(node.name) > LONG_NAME:
-                long.append(f"{path}:{node.lineno}: {node.name}")
-    if path.name == "plug.py":  # its constants have the names that the core asks for
-        return functions
-    for statement in tree.body:
+                long.append(place)
+    if path.name != "plug.py":  # its constants have the names that the core asks for
+        for name in list_module_names(tree):
+            is_one_word = "_" not in name.id.strip("_") and len(name.id) > len("ID")
+            if name.id.isupper() and is_one_word and name.id not in PLUG_NAMES:
+                constants.append(f"{path}:{name.lineno}: {name.id}")
+    return function_count
+
+
+def has_odd_name(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a name begins with a participle or a preposition, and is no conversion."""
+    name = function.name.lstrip("_")
+    decorators = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
+    if "property" in decorators or CONVERSION.fullmatch(name):
+        return False
+    first_word = name.split("_")[0]
+    return first_word in PREPOSITIONS or PARTICIPLE.fullmatch(first_word) is not None
+
+
+def list_module_names(module: ast.Module) -> Iterator[ast.Name]:
+    """Yield the names that assignments of a module bind."""
+    for statement in module.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
-            for target in ast.walk(statement):
-                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
-                    is_one_word = "_" not in target.id.strip("_") and len(target.id) > len("ID")
-                    is_declared = target.id in PLUG_NAMES
-                    if target.id.isupper() and is_one_word and not is_declared:
-                        constants.append(f"{path}:{statement.lineno}: {target.id}")
-    return functions
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node
 
 
 def main(arguments: list[str]) -> int:
@@ -188,7 +205,8 @@ def main(arguments: list[str]) -> int:
     for path in list_files("pages"):
         for _, passage in read_page(path):
             counts["pages"].add(str(path), passage)
-    code, pages = counts["code"], counts["pages"]
+    code = counts["code"]
+    pages = counts["pages"]
     rates = {kind: 1000 * len(count.odd) / count.words for kind, count in counts.items()}
     shares = {kind: 100 * len(odd_names[kind]) / functions[kind] for kind in FOLDERS}
     rows = zip(
@@ -210,7 +228,8 @@ def main(arguments: list[str]) -> int:
     for name, (figure, places) in rows:
         is_over = figure > BOUNDS[name]
         status |= is_over
-        print(f"{name}: {figure:.4g} (at most {BOUNDS[name]:g}){' - too many' if is_over else ''}")
+        ending = " - too many" if is_over else ""
+        print(f"{name}: {figure:.4g} (at most {BOUNDS[name]:g}){ending}")
         if "--which" in arguments:
             print(*(f"  {place}" for place in places), sep="\n")
     if status and "--which" not in arguments:

@@ -92,15 +92,15 @@ def find_extensions() -> FoundExtensions:
     An extension is not used if its plug cannot be read, or if another one declares the same
     command, scheme or check.
     """
-    used: list[Extension] = []
-    unused: dict[str, str] = {}
+    used_extensions: list[Extension] = []
+    unused_reasons: dict[str, str] = {}
     for name in sorted(_list_names()):
         try:
-            used.append(_read_plug(name))
+            used_extensions.append(_read_plug(name))
         except Exception as error:  # noqa: BLE001 - a broken extension must not stop the others
-            unused[name] = f"its plug cannot be read: {type(error).__name__}: {error}"
-    found = FoundExtensions(tuple(used), unused)
-    return found.refuse(find_rivals(found.used))
+            unused_reasons[name] = f"its plug cannot be read: {type(error).__name__}: {error}"
+    extensions = FoundExtensions(tuple(used_extensions), unused_reasons)
+    return extensions.refuse(find_rivals(extensions.used))
 
 
 def find_scheme(name: str) -> Scheme | None:
@@ -109,12 +109,12 @@ def find_scheme(name: str) -> Scheme | None:
     >>> find_scheme("orders"), find_scheme("s3://lake/state")
     (None, None)
     """
-    scheme, colon, _ = name.partition(":")
+    scheme_name, colon, _ = name.partition(":")
     if not colon:
         return None
     for extension in find_extensions().used:
-        if scheme in extension.datasets:
-            return extension.datasets[scheme]
+        if scheme_name in extension.datasets:
+            return extension.datasets[scheme_name]
     return None
 
 
@@ -179,11 +179,11 @@ def find_rivals(extensions: Iterable[Extension]) -> dict[str, str]:
     """
     owners: defaultdict[str, list[str]] = defaultdict(list)
     for extension in extensions:
-        for declared in extension.list_declared():
-            owners[declared].append(extension.name)
+        for declaration in extension.list_declared():
+            owners[declaration].append(extension.name)
     reasons: dict[str, str] = {}
-    for declared, names in owners.items():
+    for declaration, names in owners.items():
         if len(names) > 1:
-            reason = f"the extensions {' and '.join(names)} both have {declared}"
+            reason = f"the extensions {' and '.join(names)} both have {declaration}"
             reasons |= dict.fromkeys(names, f"{reason}: remove one of them")
     return reasons

@@ -20,9 +20,9 @@ def require_extra(part: str, extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
 
-        missing, _, _ = (error.name or str(error)).partition(".")
-        says = f"{part} needs {missing}: {install_command(extra)}"
-        raise ImportError(says, name=missing) from None
+        missing_package, _, _ = (error.name or str(error)).partition(".")
+        sentence = f"{part} needs {missing_package}: {install_command(extra)}"
+        raise ImportError(sentence, name=missing_package) from None
 
 
 def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:

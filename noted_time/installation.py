@@ -61,17 +61,23 @@ def build_command(origin: Mapping[str, Any], extra: str) -> str:
     requirement = build_requirement(origin, extra)
     if requirement.startswith('"PATH'):
         return f"pip install {requirement}, where PATH is a clone of noted-time or its wheel"
-    return f"pip install {'-e ' if origin.get('dir_info', {}).get('editable') else ''}{requirement}"
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e {requirement}"
+    return f"pip install {requirement}"
 
 
 def build_requirement(origin: Mapping[str, Any], extra: str) -> str:
+    """Return what pip installs, `"PATH"` if the place of an installation from files is unknown."""
     extras = f"[{extra}]" if extra else ""
-    url, vcs = origin.get("url", ""), origin.get("vcs_info")
-    if vcs:
-        return f'"noted-time{extras} @ {vcs["vcs"]}+{url}@{vcs["commit_id"]}"'
+    url = origin.get("url", "")
+    commit = origin.get("vcs_info")
+    if commit:
+        return f'"noted-time{extras} @ {commit["vcs"]}+{url}@{commit["commit_id"]}"'
     if url and not url.startswith("file:"):
         return f'"noted-time{extras} @ {url}"'
     from urllib.request import url2pathname  # noqa: PLC0415 - slow: it imports email and http
 
     path = url2pathname(urlsplit(url).path)
-    return f'"{path if url and Path(path).exists() else "PATH"}{extras}"'
+    if not url or not Path(path).exists():
+        path = "PATH"
+    return f'"{path}{extras}"'

@@ -61,8 +61,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         The default is the reader's own position. `advance` brings the reader back online. Raises
         `Rejected` without a group.
         """
-        put_back = convert_position(self._position if position is None else position)
-        self._wait(self._waits.wait_for_leave(put_back), timeout)
+        start_position = convert_position(self._position if position is None else position)
+        self._wait(self._waits.wait_for_leave(start_position), timeout)
 
     def marks(
         self, after: int = 0, domain: str | None = None, *, wait: float | None = 0.0

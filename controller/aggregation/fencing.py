@@ -80,15 +80,15 @@ class Fences:
         counts = Counter(
             writer for writer, taken_over_at in self._takeovers if now - taken_over_at < FIGHT_MS
         )
-        for writer, times in counts.most_common():
-            if times < FIGHT_TAKEOVERS:
+        for writer, count in counts.most_common():
+            if count < FIGHT_TAKEOVERS:
                 return
             fenced_process = self._last.get(writer)
             is_proof = fenced_process is not None and now - fenced_process.noted_at < FIGHT_MS
             cause = "" if is_proof else "its process restarts again and again, or "
             yield (
                 writer,
-                f"was taken over {times} times in a minute: {cause}two processes use this name.",
+                f"was taken over {count} times in a minute: {cause}two processes use this name.",
             )
 
     def take_over(self, writer: str, taken_over_at: int) -> bool:

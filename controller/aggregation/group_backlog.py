@@ -40,18 +40,18 @@ def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
     causes = [Cause("reported", reader=reader) for reader in stream.groups.behind(group)]
     if stored_record is None and not causes:
         return GroupBacklog()
-    before = stored_record or BacklogRecord(stream.id, group)
-    states = dict(_assess_domains(stream, group, before, moment))
+    former_record = stored_record or BacklogRecord(stream.id, group)
+    states = dict(_assess_domains(stream, group, former_record, moment))
     for domain, state in states.items():
         causes += [Cause(cause, domain) for cause in state.backlog_causes]
-    began_at = before.backlog_began_at
-    if began_at is None or before.backlog != bool(causes):
+    began_at = former_record.backlog_began_at
+    if began_at is None or former_record.backlog != bool(causes):
         began_at = moment.wall
     record = replace(
-        before,
+        former_record,
         backlog=bool(causes),
         backlog_began_at=began_at,
-        caught_up=_list_caught_up(before, states),
+        caught_up=_list_caught_up(former_record, states),
     )
     return GroupBacklog(record, tuple(causes))
 

@@ -139,8 +139,10 @@ class ReaderGroups:
             raise LimitReached(
                 "segments of a reader group", SEGMENTS_PER_POSITION, REMOVE_GROUP_REMEDY
             )
-        total = sum(len(stream_group.position.offsets) for stream_group in self._groups.values())
-        if total + added_count > limits.segments:
+        total_count = sum(
+            len(stream_group.position.offsets) for stream_group in self._groups.values()
+        )
+        if total_count + added_count > limits.segments:
             raise LimitReached(
                 "segments of a stream's reader groups", limits.segments, REMOVE_GROUP_REMEDY
             )
@@ -155,10 +157,17 @@ class ReaderGroups:
         now: int,
         has_backlog: bool | UnsetType | None = UNSET,
     ) -> ReaderGroup:
-        """Report a position; `None` withdraws the reader's own report of a backlog."""
+        """Report a position. `has_backlog=None` withdraws the reader's own report of a backlog.
+
+        The records of readers that reported these segments before are written, too.
+        """
         group = self._groups.setdefault(name, _Group())
         offsets = group.position.offsets
-        owners = {offsets[segment][1] for segment in position if segment in offsets}
+        changed_readers = {reader}
+        for segment in position:
+            if segment in offsets:
+                _, former_reader = offsets[segment]
+                changed_readers.add(former_reader)
         group.position.report(reader, position)
         group.reports[reader] = now
         if has_backlog is None:
@@ -166,7 +175,7 @@ class ReaderGroups:
         elif has_backlog is not UNSET:
             group.own[reader] = has_backlog
         self._check_at = min(self._check_at, now)
-        self._write_readers(name, owners | {reader}, draft)
+        self._write_readers(name, changed_readers, draft)
         return group.position
 
     def offline(
@@ -189,18 +198,20 @@ class ReaderGroups:
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
-            silent = {
+            silent_readers = {
                 reader
                 for reader in group.position.readers
                 if group.reports[reader] + timeout_ms <= now
             }
-            for reader in silent:
+            for reader in silent_readers:
                 group.position.offline(reader, {})
                 group.own.pop(reader, None)
-            online = group.position.readers
-            self._check_at = min([self._check_at, *(group.reports[reader] for reader in online)])
-            self._write_readers(name, silent, draft)
-            timed_out += [(name, reader) for reader in sorted(silent)]
+            online_readers = group.position.readers
+            self._check_at = min(
+                [self._check_at, *(group.reports[reader] for reader in online_readers)]
+            )
+            self._write_readers(name, silent_readers, draft)
+            timed_out += [(name, reader) for reader in sorted(silent_readers)]
         return timed_out
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:

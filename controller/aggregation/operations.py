@@ -122,16 +122,16 @@ def _reconfigure(
     new_names = [name for name in settings.expected_writers if name not in old_names]
     if new_names and stream.aggregator.sealed is not None:
         raise StreamSealed("writers")
-    rewritten = stream.aggregator.reconfigure(settings, stream.begin(draft))
+    changed_writers = stream.aggregator.reconfigure(settings, stream.begin(draft))
     stream.take_settings(settings, draft)
-    draft.touch(stream).update(rewritten)
+    draft.touch(stream).update(changed_writers)
     _expect(stream, draft, new_names)
-    before = _dump_settings(old_settings)
+    old_fields = _dump_settings(old_settings)
     old_values = {}
     new_values = {}
     for name, value in _dump_settings(settings).items():
-        if value != before[name]:
-            old_values[name] = before[name]
+        if value != old_fields[name]:
+            old_values[name] = old_fields[name]
             new_values[name] = value
     _record(stream, draft, order, "settings", old_values=old_values, new_values=new_values)
 

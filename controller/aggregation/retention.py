@@ -54,12 +54,12 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     """Delete old records, and store the service clock that they go by."""
     draft.keep_clock = True
     for stream in streams.changeable:
-        before = stream.served_ms(draft.moment) - RECORDS_KEPT_MS
-        draft.batch.drop_old(Change, stream.id, before)
-        for domain, late in stream.late_reports.items():
-            for place in late.forget_before(before):
-                draft.batch.drop(LateRecord, stream.id, domain, *place)
-        _forget_old_entries(stream, before, draft)
+        oldest_kept_served_ms = stream.served_ms(draft.moment) - RECORDS_KEPT_MS
+        draft.batch.drop_old(Change, stream.id, oldest_kept_served_ms)
+        for domain, late_reports in stream.late_reports.items():
+            for record_key in late_reports.forget_before(oldest_kept_served_ms):
+                draft.batch.drop(LateRecord, stream.id, domain, *record_key)
+        _forget_old_entries(stream, oldest_kept_served_ms, draft)
 
 
 def _forget_old_entries(stream: StreamState, before: int, draft: Draft) -> None:

@@ -241,14 +241,16 @@ class StreamState:
         aggregate = self.aggregator.note
         now = self.begin(draft)
         self._find_report_clock(draft)
-        largest = self._find_largest_time(draft.moment)
+        largest_time = self._find_largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched_writers = draft.touch(self)
         results = []
         takeovers = Takeovers(self.aggregator)
-        repeats = self.aggregator.is_repeat
+        is_repeat = self.aggregator.is_repeat
         latecomers = self.aggregator.domains.latecomers
-        repeating = {note.writer for note in notes if note.late_rows is not None and repeats(note)}
+        repeating_writers = {
+            note.writer for note in notes if note.late_rows is not None and is_repeat(note)
+        }
         result: Accepted | Refused
         for note in notes:
             is_full = is_crowded and len(self.aggregator) >= most_writers
@@ -260,13 +262,13 @@ class StreamState:
             else:
                 if note.takes_over or note.took_over:
                     takeovers.watch(note)
-                result = aggregate(note, now, largest)
+                result = aggregate(note, now, largest_time)
             if type(result) is Accepted:
                 touched_writers.add(note.writer)
                 if note.log is not None and not logs:
                     self.rewrite(draft, logs=(note.log,))
                 if note.late_rows is not None or latecomers:
-                    self._report_late(note, draft, is_repeated=note.writer in repeating)
+                    self._report_late(note, draft, is_repeated=note.writer in repeating_writers)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(note)
             elif isinstance(result, Refused) and isinstance(result.last, Session):

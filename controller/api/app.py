@@ -177,7 +177,7 @@ def create_api(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await controller.start()
-        describing = asyncio.create_task(asyncio.to_thread(api.openapi))
+        description_task = asyncio.create_task(asyncio.to_thread(api.openapi))
         try:
             async with tokens.watching() if tokens else nullcontext():
                 yield
@@ -185,7 +185,7 @@ def create_api(
             if forwarding:
                 await forwarding.close()
             await controller.close()
-            await describing
+            await description_task
 
     # no interactive pages, which load scripts from other sites
     api = Api(

@@ -111,13 +111,13 @@ class Middleware:
             if is_notes_call and scope["query_string"]:  # notes are forwarded without a query
                 await refuse_parameters(scope["query_string"]).send(send)
                 return
-            answering = self._answer(request)
+            pending_answer = self._answer(request)
             # A repeated note is harmless (decision 21), so a note outlives its client. All other
             # requests end with their client.
             connection: Connection | None = scope["state"].get("connection")
             if not (is_notes_call or connection is None):
-                answering = _wait_while_connected(connection, answering)
-            answer = await answering
+                pending_answer = _wait_while_connected(connection, pending_answer)
+            answer = await pending_answer
         await answer.send(send)
 
     async def _answer(self, request: StreamRequest) -> Answer:

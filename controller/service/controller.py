@@ -77,8 +77,8 @@ class Controller:
         try:
             if risk := await asyncio.to_thread(self._read_database):
                 log.warning("commits_may_be_lost", risk=risk)
-        except StoreUnavailable as away:  # the streams were loaded
-            log.warning("store_unavailable", error=str(away))
+        except StoreUnavailable as error:  # the streams were loaded
+            log.warning("store_unavailable", error=str(error))
         maintenance = maintain(self._committer, self._store, self._clocks, self.metrics)
         self._maintenance = asyncio.create_task(maintenance, name="maintenance")
         log.info("started", streams=len(self._committer.streams))
@@ -104,11 +104,11 @@ class Controller:
             return
         try:
             # an empty change, done after all earlier ones
-            waited_for = self._committer.submit(lambda _streams, _draft: None)
+            last_change = self._committer.submit(lambda _streams, _draft: None)
         except StoreUnavailable:
             self.ownership.leave()
         else:
-            waited_for.add_done_callback(self._leave)
+            last_change.add_done_callback(self._leave)
 
     async def close(self) -> None:
         self.prepare_to_stop()

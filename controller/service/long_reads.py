@@ -95,8 +95,8 @@ class Views:
             writer_count += count
             if writer_count >= WRITERS_A_PAGE:
                 break
-        is_more = len(page) < len(entries)
-        return page, page[-1].seq if is_more else None
+        has_more = len(page) < len(entries)
+        return page, page[-1].seq if has_more else None
 
     async def changes(self, name: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""

@@ -182,8 +182,8 @@ class LongPolls:
             is_over = history.last_seq != after or stream.final_cut is not None
             awaited_mark = _build_awaited(stream, domain, "seq", after + 1)
             if is_over or not await self._wait_for_mark(awaited_mark, deadline, is_admin=is_admin):
-                running = stream.aggregator.domains[awaited_mark.domain]
-                return NewMarks(stream, history, running.is_quiet)
+                running_domain = stream.aggregator.domains[awaited_mark.domain]
+                return NewMarks(stream, history, running_domain.is_quiet)
 
     async def wait_for_verdict(
         self, name: str, requirement: Requirement, time: int, *, is_admin: bool = False
@@ -228,11 +228,11 @@ class LongPolls:
             if stream.settings.are_unix_ms:
                 check_windows(after, tiling, history)
             coverage = stream.coverage(domain)
-            complete = find_complete_windows(
+            complete_windows = find_complete_windows(
                 history, tiling, after=after, limit=limit, coverage=coverage
             )
-            first = [*islice(complete, 1)]
-            is_over = first or stream.final_cut is not None
+            first_windows = [*islice(complete_windows, 1)]
+            is_over = first_windows or stream.final_cut is not None
             if after is None:
                 awaited_mark = _build_awaited(stream, domain, "seq", history.last_seq + 1)
             else:
@@ -240,7 +240,7 @@ class LongPolls:
                     stream, domain, "lower", tiling.end_of(tiling.first_start(after))
                 )
             if is_over or not await self._wait_for_mark(awaited_mark, deadline, is_admin=is_admin):
-                return stream, chain(first, complete)
+                return stream, chain(first_windows, complete_windows)
 
     async def _wait_for_mark(
         self, awaited_mark: AwaitedMark, deadline: float, *, is_admin: bool

@@ -168,22 +168,22 @@ class LeaseSession:
             holder.session.execute(CHECK_SESSION, holder.parameters)
             holder.session.execute(_END_SILENT_SESSIONS, {**_LOCK_NUMBERS, **silence})
             owners = holder.session.execute(_SELECT_OWNERS, _LOCK_NUMBERS)
-        mine = set()
+        own_buckets = set()
         other_owners = {}
-        replicas = 0
+        replica_count = 0
         is_live = self._left
         for bucket, is_own, url in owners:
             if bucket < 0:
-                replicas += 1
+                replica_count += 1
                 is_live = is_live or is_own
             elif is_own:
-                mine.add(bucket)
+                own_buckets.add(bucket)
             else:
                 other_owners[bucket] = url or ""
         if not is_live:
             self._lost = holder
             raise StoreUnavailable(_SESSION_LOST)
-        return Leases(buckets, frozenset(mine), other_owners, replicas)
+        return Leases(buckets, frozenset(own_buckets), other_owners, replica_count)
 
     def renew(self) -> bool:
         """Renew the leases in another session, or return false if this one has lost its locks.

@@ -137,19 +137,20 @@ def _check_tables(url: str, connection: Connection) -> None:
 
 def _check_other_revision(url: str, revision: str, connection: Connection) -> None:
     """Raise `WrongSchema` unless this code works with the revision of another version."""
-    why = f"the schema of {_hide_password(url)} is at {revision}"
+    fact = f"the schema of {_hide_password(url)} is at {revision}"
     if revision < FIRST_REVISION:
         raise WrongSchema(
-            f"{why}, of a version before the first release, and cannot be migrated: {NO_MIGRATION}",
+            f"{fact}, of a version before the first release, and cannot be migrated: "
+            f"{NO_MIGRATION}",
             revision,
         )
     if revision < SCHEMA_REVISION:
-        raise WrongSchema(f"{why}, older than {SCHEMA_REVISION}: {_name_migrate(url)}", revision)
-    oldest = connection.exec_driver_sql(SELECT_OLDEST_REVISION).scalar()
-    if not is_compatible(oldest):
+        raise WrongSchema(f"{fact}, older than {SCHEMA_REVISION}: {_name_migrate(url)}", revision)
+    oldest_revision = connection.exec_driver_sql(SELECT_OLDEST_REVISION).scalar()
+    if not is_compatible(oldest_revision):
         raise WrongSchema(
-            f"{why}, newer than {SCHEMA_REVISION}: install the noted-time that created it, or any "
-            f"version from revision {oldest or revision} on",
+            f"{fact}, newer than {SCHEMA_REVISION}: install the noted-time that created it, or any "
+            f"version from revision {oldest_revision or revision} on",
             revision,
         )
 

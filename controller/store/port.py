@@ -160,9 +160,9 @@ class Store(Reading, Protocol):
     def close(self) -> None: ...
 
 
-def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
+def check_marks(last_seqs: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
     """Raise `MarkConflict` at the first mark that does not follow the last one."""
-    seqs = dict(last)
+    seqs = dict(last_seqs)
     for appended_mark in marks:
         chain = (appended_mark.stream_id, appended_mark.domain)
         seq = appended_mark.mark.seq

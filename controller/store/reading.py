@@ -210,27 +210,29 @@ def build_unavailable(error: Exception, engine: Engine, beginning: str = "") -> 
     ):
         fault = _NO_DATABASE if code == sqlite3.SQLITE_NOTADB else f"damaged: {cause}"
         return StoreDamaged(str(engine.url.database), fault)
-    state: str | None = getattr(cause, "sqlstate", None)
-    if state == READ_ONLY_STATE:
+    sqlstate: str | None = getattr(cause, "sqlstate", None)
+    if sqlstate == READ_ONLY_STATE:
         return StoreUnavailable(READ_ONLY)
     if code in _READ_ONLY_CODES:
         return StoreUnavailable(
             f"{engine.url.database} is read-only: let the controller write to it"
         )
-    is_foreign = state == _INVALID_TEXT and SHARED_SESSION in str(cause)
-    if is_foreign or state in _POOLER_STATES:
+    is_foreign = sqlstate == _INVALID_TEXT and SHARED_SESSION in str(cause)
+    if is_foreign or sqlstate in _POOLER_STATES:
         return StoreShared()
-    has_answered = state is not None or isinstance(cause, sqlite3.Error) or "FATAL:" in str(cause)
+    has_answered = (
+        sqlstate is not None or isinstance(cause, sqlite3.Error) or "FATAL:" in str(cause)
+    )
     if not beginning:
         beginning = (
             "the database reports an error" if has_answered else "the database did not answer"
         )
     diagnosis = getattr(cause, "diag", None)
     text = (diagnosis and diagnosis.message_primary) or str(cause)  # no statement, no values
-    why = " ".join(text.split())
+    reason = " ".join(text.split())
     if code == sqlite3.SQLITE_CANTOPEN:
-        why += ": create its directory, or let the controller write to it"
-    return StoreUnavailable(f"{beginning}: {why}")
+        reason += ": create its directory, or let the controller write to it"
+    return StoreUnavailable(f"{beginning}: {reason}")
 
 
 def is_schema_error(cause: BaseException | None) -> bool:

@@ -193,17 +193,17 @@ class Tail(NamedTuple):
 Tails = dict[tuple[str, str], Tail]  # by (stream id, domain)
 
 
-def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
+def extend_tail(former_tail: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
     """Return the tail with the next mark, and the offsets in its row (all if the cost is 0)."""
     offsets = mark.cut.offsets
-    if before is not None and before.offsets.keys() <= offsets.keys():
-        earlier_offsets = before.offsets
+    if former_tail is not None and former_tail.offsets.keys() <= offsets.keys():
+        earlier_offsets = former_tail.offsets
         moved_offsets = {
             segment: offset
             for segment, offset in offsets.items()
             if earlier_offsets.get(segment) != offset
         }
-        cost = before.cost + ROW_OFFSETS + len(moved_offsets)
+        cost = former_tail.cost + ROW_OFFSETS + len(moved_offsets)
         if cost < len(offsets):
             return Tail(mark.seq, offsets, cost), moved_offsets
     return Tail(mark.seq, offsets), offsets

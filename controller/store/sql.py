@@ -193,13 +193,13 @@ class SqlStore(SqlReading):
         last_rows = self._query_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
         return {(stream_id, domain): seq or 0 for stream_id, domain, seq in last_rows}
 
-    def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
+    def _take_tails(self, last_seqs: Mapping[tuple[str, str], int]) -> rows.Tails:
         """Remove and return the tails of chains that no other store has appended to.
 
         An equal seq proves this, because no seq is written twice.
         """
         tails = {}
-        for key, seq in last.items():
+        for key, seq in last_seqs.items():
             tail = self._tails.pop(key, None)
             if tail is not None and tail.seq == seq:
                 tails[key] = tail

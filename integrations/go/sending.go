@@ -43,8 +43,9 @@ type note struct {
 
 // A reply has the results of the notes, or is a problem document (RFC 9457).
 type reply struct {
-	Code, Detail string
-	Results      []result
+	Code    string
+	Detail  string
+	Results []result
 }
 
 type result struct {
@@ -55,7 +56,10 @@ type result struct {
 }
 
 // An unansweredError says that the outcome of a request is unknown, so it is repeated.
-type unansweredError struct{ reason, retryAfter string }
+type unansweredError struct {
+	reason     string
+	retryAfter string // the header of the answer, if there was one
+}
 
 func (e *unansweredError) Error() string { return e.reason }
 
@@ -68,68 +72,88 @@ func (w *Writer) wait(ctx context.Context, ticket int) (Answer, error) {
 	case <-ctx.Done():
 		return Answer{}, fmt.Errorf("notedtime: not sent yet: %w", ctx.Err())
 	}
-	for failures, corrections := 0, 0; w.answered < ticket && !errors.Is(w.err, ErrFenced); {
-		notes, calls := w.collect()
+	failures := 0
+	corrections := 0
+	for w.answeredTicket < ticket && !errors.Is(w.err, ErrFenced) {
+		notes, lastTicket := w.collect()
 		results, err := w.post(ctx, notes)
 		if w.refusesContact(err) {
 			continue
 		}
-		unanswered, is := err.(*unansweredError)
-		if !is {
+		unanswered, isUnanswered := err.(*unansweredError)
+		if !isUnanswered {
 			corrections++
-			w.settle(results, err, calls, corrections > mostCorrections)
+			w.settle(results, err, lastTicket, corrections > mostCorrections)
 			continue
 		}
-		w.omitsContact = false // the next controller may be newer
-		if w.config.OnRetry != nil && ctx.Err() == nil {
-			w.config.OnRetry(err)
-		}
-		w.urls = append(w.urls[1:], w.urls[0])
-		if failures++; failures%len(w.urls) != 0 {
-			continue
-		}
-		select {
-		case <-time.After(pause(failures/len(w.urls), unanswered.retryAfter)):
-		case <-ctx.Done():
-			return Answer{}, fmt.Errorf("notedtime: not durable yet: %w (%v)", ctx.Err(), err)
+		failures++
+		if err := w.turnToNext(ctx, unanswered, failures); err != nil {
+			return Answer{}, err
 		}
 	}
 	return w.answer, w.err
 }
 
-// collect returns the notes of a request. The sequence follows the clock in µs, so a restarted
-// process has larger ones. A repeated request has the same. Each note has the whole position, so it
-// covers the notes that it replaces.
-func (w *Writer) collect() (notes []note, calls int) {
+// turnToNext turns to the next controller, and pauses each time that all have failed. It returns an
+// error if ctx ends meanwhile.
+func (w *Writer) turnToNext(ctx context.Context, unanswered *unansweredError, failures int) error {
+	w.omitsContact = false // the next controller may be newer
+	if w.config.OnRetry != nil && ctx.Err() == nil {
+		w.config.OnRetry(unanswered)
+	}
+	w.urls = append(w.urls[1:], w.urls[0])
+	if failures%len(w.urls) != 0 {
+		return nil
+	}
+	select {
+	case <-time.After(pause(failures/len(w.urls), unanswered.retryAfter)):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("notedtime: not durable yet: %w (%v)", ctx.Err(), unanswered)
+	}
+}
+
+// collect returns the notes of a request, and the last call that they cover. The sequence follows
+// the clock in µs, so a restarted process has larger ones. A repeated request has the same. Each
+// note has the whole position, so it covers the notes that it replaces.
+func (w *Writer) collect() (notes []note, lastTicket int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.numbered != w.calls {
-		w.numbered, w.next.Sequence = w.calls, max(w.next.Sequence+1, time.Now().UnixMicro())
+	if w.numberedTicket != w.lastTicket {
+		w.numberedTicket = w.lastTicket
+		w.next.Sequence = max(w.next.Sequence+1, time.Now().UnixMicro())
 	}
-	add := func(state string, time *int64) {
-		n := w.next
-		n.State, n.Time, n.Position = state, time, maps.Clone(n.Position)
-		if state == "live" { // each time, because the stream may be deleted and created again
-			n.Log, n.TimeoutMS = w.config.Log, w.config.Timeout.Milliseconds()
-			if !w.omitsContact {
-				n.Contact = w.config.Contact
-			}
-			if n.Domain != "" {
-				n.Domains = []string{n.Domain}
-			}
-		}
-		notes = append(notes, n)
+	if w.mustJoin {
+		notes = append(notes, w.build("live", nil))
 	}
-	if w.joins {
-		add("live", nil)
+	if w.hasUnsentTime {
+		notes = append(notes, w.build("live", w.next.Time))
 	}
-	if w.unsent {
-		add("live", w.next.Time)
+	if w.hasUnsentState {
+		notes = append(notes, w.build(w.next.State, nil))
 	}
-	if w.changed {
-		add(w.next.State, nil)
+	return notes, w.lastTicket
+}
+
+// build returns a note with the latest position. The caller holds the lock.
+func (w *Writer) build(state string, time *int64) note {
+	built := w.next
+	built.State = state
+	built.Time = time
+	built.Position = maps.Clone(w.next.Position)
+	if state != "live" {
+		return built
 	}
-	return notes, w.calls
+	// each time, because the stream may be deleted and created again
+	built.Log = w.config.Log
+	built.TimeoutMS = w.config.Timeout.Milliseconds()
+	if !w.omitsContact {
+		built.Contact = w.config.Contact
+	}
+	if built.Domain != "" {
+		built.Domains = []string{built.Domain}
+	}
+	return built
 }
 
 // refusesContact reports whether an older controller refuses the contact. The notes are then sent
@@ -144,8 +168,8 @@ func (w *Writer) refusesContact(err error) bool {
 		return false
 	}
 	w.omitsContact = true
-	if w.config.OnRetry != nil && !w.saidContact {
-		w.saidContact = true
+	if w.config.OnRetry != nil && !w.hasReportedContact {
+		w.hasReportedContact = true
 		w.config.OnRetry(fmt.Errorf("the controller refuses the contact, so notes are sent "+
 			"without it: upgrade the controller (%w)", err))
 	}
@@ -177,46 +201,78 @@ func (w *Writer) post(ctx context.Context, notes []note) ([]result, error) {
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, mostBytes))
-	status, said := response.StatusCode, reply{}
-	isBusy := status >= 500 || status == 408 || status == 425 || status == 429
-	if err == nil && !isBusy && json.Unmarshal(content, &said) == nil && said.Code != "conflict" {
-		if len(said.Results) == len(notes) {
-			return said.Results, nil
+	if err == nil && !isBusy(response.StatusCode) {
+		results, refused := readReply(content, len(notes))
+		if results != nil {
+			return results, nil
 		}
-		if said.Code != "" {
-			return nil, &RefusedError{said.Code, said.Detail}
+		if refused != nil {
+			return nil, refused
 		}
 	}
-	reason := fmt.Sprintf("no controller answers: status %d of %s, %.200q", status, address, content)
+	reason := fmt.Sprintf(
+		"no controller answers: status %d of %s, %.200q", response.StatusCode, address, content)
 	return nil, &unansweredError{reason, response.Header.Get("Retry-After")}
 }
 
-// settle records an answer. The calls stay open if a refused note is to be sent in another form.
-func (w *Writer) settle(results []result, err error, calls int, isLast bool) {
+// isBusy reports whether a status asks to repeat the request later.
+func isBusy(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500
+}
+
+// readReply returns the results of a request with so many notes, or why the controller refuses it
+// as a whole. Both are nil if another program answers, or if the request is to be repeated.
+func readReply(content []byte, notes int) ([]result, *RefusedError) {
+	var answer reply
+	if err := json.Unmarshal(content, &answer); err != nil || answer.Code == "conflict" {
+		return nil, nil
+	}
+	if len(answer.Results) == notes {
+		return answer.Results, nil
+	}
+	if answer.Code != "" {
+		return nil, &RefusedError{answer.Code, answer.Detail}
+	}
+	return nil, nil
+}
+
+// settle records an answer to the calls up to lastTicket. They stay open if a refused note is to be
+// sent in another form, unless isLastAttempt.
+func (w *Writer) settle(results []result, err error, lastTicket int, isLastAttempt bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err, w.numbered, w.joins = err, 0, false
-	corrects := false
-	for _, each := range results {
-		if each.Status != "accepted" {
-			w.err = &RefusedError{each.Status, "the controller has " + string(each.Last)}
-			corrects = w.correct(each) || corrects
+	w.err = err
+	w.numberedTicket = 0
+	w.mustJoin = false
+	canBeCorrected := false
+	for _, result := range results {
+		if result.Status == "accepted" {
+			w.next.TakesOver = false
+			w.reach(result.Position)
+			w.answer = result.Answer
 			continue
 		}
-		w.next.TakesOver = false
-		w.reach(each.Position)
-		w.answer = each.Answer
+		w.err = &RefusedError{result.Status, "the controller has " + string(result.Last)}
+		if w.correct(result) {
+			canBeCorrected = true
+		}
 	}
-	if corrects && !isLast {
+	if canBeCorrected && !isLastAttempt {
 		w.err = nil
 		return
 	}
-	w.answered = calls
-	if w.calls == calls {
-		w.unsent, w.changed = false, false
-		if w.err != nil {
-			w.next.Time = nil // the controller may not have it
-		}
+	w.answeredTicket = lastTicket
+	if w.lastTicket != lastTicket {
+		return // a later call has a note to send
+	}
+	w.hasUnsentTime = false
+	w.hasUnsentState = false
+	if w.err != nil {
+		w.next.Time = nil // the controller may not have it
 	}
 }
 
@@ -226,15 +282,17 @@ func (w *Writer) correct(refused result) bool {
 	case "superseded": // by an older process with a faster clock, or by a younger one, which fences
 		return json.Unmarshal(refused.Last, &w.next.Sequence) == nil
 	case "unknown_writer": // the stream was created again
-		w.joins = true
+		w.mustJoin = true
 		return true
 	}
 	return false
 }
 
-// pause returns between half of a step and the step, which doubles, after the Retry-After.
+// pause returns the Retry-After, and between half of a step and the step, which doubles with each
+// failure.
 func pause(failures int, retryAfter string) time.Duration {
 	step := min(longestPause, firstPause<<min(failures-1, 10))
-	seconds, _ := strconv.ParseUint(retryAfter, 10, 16)
-	return time.Duration(min(seconds, longestAfterS))*time.Second + step/2 + rand.N(step/2)
+	seconds, _ := strconv.ParseUint(retryAfter, 10, 16) // 0 for none, and for a date
+	requested := time.Duration(min(seconds, longestAfterS)) * time.Second
+	return requested + step/2 + rand.N(step/2)
 }

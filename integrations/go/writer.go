@@ -63,22 +63,23 @@ type Exclusion struct {
 // A Writer notes the time of one writer. Its methods are safe for concurrent use.
 type Writer struct {
 	config  Config
-	urls    []string
+	urls    []string      // the next request goes to the first
 	sending chan struct{} // has an element while a call sends
 
-	omitsContact bool // an older controller refuses it; only the call that sends uses these two
-	saidContact  bool
+	// only the call that sends uses these two
+	omitsContact       bool // an older controller refuses it
+	hasReportedContact bool
 
-	mu       sync.Mutex
-	next     note // the latest position, state and time, and the fields of all notes
-	unsent   bool // the time has no answer
-	changed  bool // the state has no answer
-	joins    bool // again, because the controller does not know the writer
-	calls    int
-	numbered int // the calls in the request with the last sequence
-	answered int // the calls that have an answer
-	answer   Answer
-	err      error // of the last answer
+	mu             sync.Mutex
+	next           note // the latest position, state and time, and the fields of all notes
+	hasUnsentTime  bool // the time has no answer
+	hasUnsentState bool // the state has no answer
+	mustJoin       bool // again, because the controller does not know the writer
+	lastTicket     int  // the number of the last call
+	numberedTicket int  // the last call in the request with the last sequence
+	answeredTicket int  // the last call that has an answer
+	answer         Answer
+	err            error // of the last answer
 }
 
 // NewWriter joins the stream, and returns once the controller has accepted the join. An earlier
@@ -99,9 +100,12 @@ func NewWriter(ctx context.Context, config Config) (*Writer, error) {
 		urls:    strings.Split(strings.ReplaceAll(config.URL, " ", ""), ","),
 		sending: make(chan struct{}, 1),
 		next: note{
-			Writer: config.Writer, Session: rand.Text(), TakesOver: true,
-			Label: fmt.Sprintf("%.100s:%d", host, os.Getpid()), Domain: config.Domain,
-			Position: Position{},
+			Writer:    config.Writer,
+			Session:   rand.Text(),
+			Label:     fmt.Sprintf("%.100s:%d", host, os.Getpid()),
+			TakesOver: true,
+			Position:  Position{},
+			Domain:    config.Domain,
 		},
 	}
 	if _, err := w.Heartbeat(ctx); err != nil {
@@ -143,9 +147,11 @@ func (w *Writer) Finish(ctx context.Context, at Position) (Answer, error) {
 // Flush waits until all calls have an answer, and sends the notes of those whose context ended.
 func (w *Writer) Flush(ctx context.Context) (Answer, error) {
 	w.mu.Lock()
-	ticket, done, answer := w.calls, w.answered == w.calls, w.answer
+	ticket := w.lastTicket
+	isAnswered := w.answeredTicket == ticket
+	answer := w.answer
 	w.mu.Unlock()
-	if done {
+	if isAnswered {
 		return answer, nil
 	}
 	return w.wait(ctx, ticket)
@@ -153,40 +159,51 @@ func (w *Writer) Flush(ctx context.Context) (Answer, error) {
 
 // call records a note. A newer one replaces it, because that has the newer state and position.
 func (w *Writer) call(ctx context.Context, state string, time *int64, at Position) (Answer, error) {
-	w.mu.Lock()
-	err := w.check(time, at)
-	if err == nil {
-		w.reach(at)
-		w.next.State, w.changed = state, time == nil
-		if time != nil {
-			w.next.Time, w.unsent = time, true
-		}
-		w.calls++
-	}
-	ticket := w.calls
-	w.mu.Unlock()
+	ticket, err := w.record(state, time, at)
 	if err != nil {
 		return Answer{}, err
 	}
 	return w.wait(ctx, ticket)
 }
 
+// record returns the number of the call.
+func (w *Writer) record(state string, time *int64, at Position) (ticket int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.check(time, at); err != nil {
+		return 0, err
+	}
+	w.reach(at)
+	w.next.State = state
+	w.hasUnsentState = time == nil // a note with a time has the state, too
+	if time != nil {
+		w.next.Time = time
+		w.hasUnsentTime = true
+	}
+	w.lastTicket++
+	return w.lastTicket, nil
+}
+
+// check returns an error if the writer is fenced, or if the time or an offset goes back.
 func (w *Writer) check(time *int64, at Position) error {
 	if errors.Is(w.err, ErrFenced) {
 		return w.err
 	}
-	if last := w.next.Time; time != nil && last != nil && *time < *last {
-		return &RefusedError{"invalid_time", fmt.Sprintf("%d is below %d", *time, *last)}
+	lastTime := w.next.Time
+	if time != nil && lastTime != nil && *time < *lastTime {
+		return &RefusedError{"invalid_time", fmt.Sprintf("%d is below %d", *time, *lastTime)}
 	}
 	for segment, offset := range at {
-		if last := w.next.Position[segment]; offset < last {
-			detail := fmt.Sprintf("offset %d of segment %d is below %d", offset, segment, last)
+		lastOffset := w.next.Position[segment]
+		if offset < lastOffset {
+			detail := fmt.Sprintf("offset %d of segment %d is below %d", offset, segment, lastOffset)
 			return &RefusedError{"invalid_position", detail}
 		}
 	}
 	return nil
 }
 
+// reach raises the offsets of the writer to those of a position.
 func (w *Writer) reach(at Position) {
 	for segment, offset := range at {
 		w.next.Position[segment] = max(w.next.Position[segment], offset)

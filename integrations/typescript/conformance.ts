@@ -40,7 +40,8 @@ async function perform(command: string, value: number, signal: AbortSignal): Pro
 
 async function answer(command: string, values: number[]): Promise<object> {
   if (command === "write" || command === "ends") {
-    ends = values.map((each, segment) => each + (command === "ends" ? 0 : (ends[segment] ?? 0)));
+    const offsetsBefore = command === "ends" ? [] : ends;
+    ends = values.map((value, segment) => value + (offsetsBefore[segment] ?? 0));
     return { answer: "ok", position: { ...ends } };
   }
   const [value = 0] = values;

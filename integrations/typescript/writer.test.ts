@@ -64,7 +64,7 @@ test("a lost answer is asked for again, after Retry-After", async (context) => {
 
   await writer.note(1, { 0: 1 });
 
-  assert.equal(new Set(notes.slice(1).map((each) => each["sequence"])).size, 1);
+  assert.equal(new Set(notes.slice(1).map((note) => note["sequence"])).size, 1);
   assert.equal(notes.length, 4);
   assert(performance.now() - begun >= 1000);
 });
@@ -74,7 +74,7 @@ test("calls that wait are sent together", async (context) => {
 
   await Promise.all([1, 2, 3].map((time) => writer.note(time, { 0: time })));
 
-  assert.deepEqual(notes.slice(1).map((each) => each["time"]), [1, 3]);
+  assert.deepEqual(notes.slice(1).map((note) => note["time"]), [1, 3]);
 });
 
 test("a fenced writer sends nothing more", async (context) => {
@@ -108,7 +108,7 @@ test("a contact that an older controller refuses is left out", async (context) =
 
   const sent = "shop team";
   const expected = [sent, sent, undefined, undefined, undefined, sent, undefined];
-  assert.deepEqual(notes.map((each) => each["contact"]), expected);
+  assert.deepEqual(notes.map((note) => note["contact"]), expected);
   assert.match(said[0]!, /upgrade the controller/);
   assert.equal(said.length, 2);
 });
@@ -128,5 +128,5 @@ test("the next call sends the note of an aborted call", async (context) => {
   await assert.rejects(writer.note(4, {}, AbortSignal.timeout(50)), { name: "TimeoutError" });
   await writer.flush();
 
-  assert.deepEqual(notes.slice(1).map((each) => each["time"]), [4, 4]);
+  assert.deepEqual(notes.slice(1).map((note) => note["time"]), [4, 4]);
 });

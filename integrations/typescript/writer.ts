@@ -94,14 +94,23 @@ interface Result extends Answer {
   last?: unknown;
 }
 
+/** An answer of the controller: the results of the notes, or a refusal of the whole request. */
 type Final = { results: Result[] } | { refused: RefusedError };
-type Outcome = Final | { unanswered: string; afterMs: number };
+
+/** Why the request is to be repeated, and how long the controller asks to wait. */
+interface Unanswered {
+  unanswered: string;
+  afterMs: number;
+}
+
+type Outcome = Final | Unanswered;
 
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
 const LONGEST_RETRY_AFTER_MS = 300_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 const MOST_CORRECTIONS = 3;
+const BUSY_STATUSES = [408, 425, 429];
 
 /**
  * One writer of one stream.
@@ -116,21 +125,21 @@ const MOST_CORRECTIONS = 3;
  */
 export class Writer {
   readonly #options: WriterOptions;
-  readonly #urls: string[];
+  readonly #urls: string[]; // the next request goes to the first
   readonly #process: { writer: string; session: string; label: string };
   #takesOver = true; // until a note is accepted
   #position: Record<number, number> = {};
-  #time: number | undefined; // the last one noted
+  #lastTime: number | undefined; // the last one noted
   #state: State = "live";
-  #unsent = false; // the time has no answer
-  #changed = false; // the state has no answer
-  #joins = false; // again, because the controller does not know the writer
+  #hasUnsentTime = false; // the time has no answer
+  #hasUnsentState = false; // the state has no answer
+  #mustJoin = false; // again, because the controller does not know the writer
   #omitsContact = false; // an older controller refuses it
-  #saidContact = false;
-  #calls = 0;
-  #answered = 0; // the calls that have an answer
+  #hasReportedContact = false;
+  #lastTicket = 0; // the number of the last call
+  #answeredTicket = 0; // the last call that has an answer
+  #numberedTicket = 0; // the last call in the request with the last sequence
   #sequence = 0;
-  #numbered = 0; // the calls in the request with the last sequence
   #sending: Promise<void> | undefined;
   #answer: Answer = { lower: null };
   #error: Error | undefined; // of the last answer
@@ -138,7 +147,7 @@ export class Writer {
   private constructor(options: WriterOptions) {
     this.#options = options;
     const path = `v1/streams/${encodeURIComponent(options.stream)}/notes`;
-    this.#urls = options.url.split(",").map((each) => new URL(path, `${each.trim()}/`).href);
+    this.#urls = options.url.split(",").map((url) => new URL(path, `${url.trim()}/`).href);
     const label = `${hostname().slice(0, 100)}:${process.pid}`;
     this.#process = { writer: options.writer, session: randomUUID(), label };
   }
@@ -190,7 +199,8 @@ export class Writer {
 
   /** Waits until all calls have an answer, and sends the notes of aborted calls. */
   async flush(signal?: AbortSignal): Promise<Answer> {
-    return this.#answered === this.#calls ? this.#answer : this.#wait(this.#calls, signal);
+    if (this.#answeredTicket === this.#lastTicket) return this.#answer;
+    return this.#wait(this.#lastTicket, signal);
   }
 
   /** Records a note. A newer one replaces it, because that has the newer state and position. */
@@ -198,39 +208,46 @@ export class Writer {
     this.#check(time, position);
     this.#reach(position);
     this.#state = state;
-    this.#changed = time === undefined;
+    this.#hasUnsentState = time === undefined; // a note with a time has the state, too
     if (time !== undefined) {
-      this.#time = time;
-      this.#unsent = true;
+      this.#lastTime = time;
+      this.#hasUnsentTime = true;
     }
-    return this.#wait(++this.#calls, signal);
+    this.#lastTicket += 1;
+    return this.#wait(this.#lastTicket, signal);
   }
 
+  /** Throws if the writer is fenced, or if the time or an offset goes back. */
   #check(time: number | undefined, position: Position): void {
     if (this.#error instanceof FencedError) throw this.#error;
-    for (const each of [time ?? 0, ...Object.values(position)]) {
-      if (!Number.isSafeInteger(each)) throw new RangeError(`${each} is not a safe integer`);
+    const numbers = time === undefined ? [] : [time];
+    numbers.push(...Object.values(position));
+    for (const number of numbers) {
+      if (!Number.isSafeInteger(number)) throw new RangeError(`${number} is not a safe integer`);
     }
-    if (time !== undefined && this.#time !== undefined && time < this.#time) {
-      throw new RefusedError("invalid_time", `${time} is below ${this.#time}`);
+    if (time !== undefined && this.#lastTime !== undefined && time < this.#lastTime) {
+      throw new RefusedError("invalid_time", `${time} is below ${this.#lastTime}`);
     }
     for (const [segment, offset] of Object.entries(position)) {
-      const last = this.#position[Number(segment)] ?? 0;
-      if (offset >= last) continue;
-      throw new RefusedError("invalid_position", `${offset} of ${segment} is below ${last}`);
+      const lastOffset = this.#position[Number(segment)] ?? 0;
+      if (offset < lastOffset) {
+        const detail = `${offset} of ${segment} is below ${lastOffset}`;
+        throw new RefusedError("invalid_position", detail);
+      }
     }
   }
 
+  /** Raises the offsets of the writer to those of a position. */
   #reach(position: Position): void {
     for (const [segment, offset] of Object.entries(position)) {
-      const last = this.#position[Number(segment)] ?? 0;
-      this.#position[Number(segment)] = Math.max(last, offset);
+      const lastOffset = this.#position[Number(segment)] ?? 0;
+      this.#position[Number(segment)] = Math.max(lastOffset, offset);
     }
   }
 
   /** Sends until the call has an answer, or waits for the call that sends. */
   async #wait(ticket: number, signal?: AbortSignal): Promise<Answer> {
-    while (this.#answered < ticket && !(this.#error instanceof FencedError)) {
+    while (this.#answeredTicket < ticket && !(this.#error instanceof FencedError)) {
       signal?.throwIfAborted();
       this.#sending ??= this.#send(signal).finally(() => (this.#sending = undefined));
       await beforeAbort(this.#sending, signal);
@@ -241,22 +258,35 @@ export class Writer {
 
   /** Repeats a request until it has an answer. Returns early if the signal is aborted. */
   async #send(signal?: AbortSignal): Promise<void> {
-    for (let failures = 0, corrections = 0; !signal?.aborted; ) {
-      const calls = this.#calls;
+    let failures = 0;
+    let corrections = 0;
+    while (!signal?.aborted) {
+      const ticket = this.#lastTicket;
       const notes = this.#collect();
       const outcome = await this.#post(notes, signal);
       if (this.#refusesContact(outcome)) continue;
       if ("unanswered" in outcome) {
-        this.#omitsContact = false; // the next controller may be newer
-        if (!signal?.aborted) this.#options.onRetry?.(outcome.unanswered);
-        this.#urls.push(...this.#urls.splice(0, 1));
-        if (++failures % this.#urls.length !== 0) continue;
-        const ms = pauseMs(failures / this.#urls.length) + outcome.afterMs;
-        await sleep(ms, undefined, signal && { signal }).catch(() => undefined);
-      } else if (!this.#corrects(outcome) || ++corrections > MOST_CORRECTIONS) {
-        return this.#settle(calls);
+        failures += 1;
+        await this.#turnToNext(outcome, failures, signal);
+        continue;
       }
+      const canBeCorrected = this.#record(outcome);
+      if (!canBeCorrected || corrections === MOST_CORRECTIONS) {
+        this.#settle(ticket);
+        return;
+      }
+      corrections += 1;
     }
+  }
+
+  /** Turns to the next controller, and pauses each time that all have failed. */
+  async #turnToNext(outcome: Unanswered, failures: number, signal?: AbortSignal): Promise<void> {
+    this.#omitsContact = false; // the next controller may be newer
+    if (!signal?.aborted) this.#options.onRetry?.(outcome.unanswered);
+    this.#urls.push(...this.#urls.splice(0, 1)); // the first becomes the last
+    if (failures % this.#urls.length !== 0) return;
+    const ms = pauseMs(failures / this.#urls.length) + outcome.afterMs;
+    await sleep(ms, undefined, signal && { signal }).catch(() => undefined); // or until the abort
   }
 
   /**
@@ -265,15 +295,20 @@ export class Writer {
    * it covers the notes that it replaces.
    */
   #collect(): object[] {
-    if (this.#numbered !== this.#calls) {
-      this.#numbered = this.#calls;
+    if (this.#numberedTicket !== this.#lastTicket) {
+      this.#numberedTicket = this.#lastTicket;
       this.#sequence = Math.max(this.#sequence + 1, Date.now() * 1000);
     }
-    const { domain, log, timeoutMs: timeout_ms } = this.#options;
-    const contact = this.#omitsContact ? undefined : this.#options.contact;
-    // each time, because the stream may be made again
-    const terms = { domains: domain && [domain], log, timeout_ms, contact };
-    const build = (state: State, time?: number) => ({
+    const notes: object[] = [];
+    if (this.#mustJoin) notes.push(this.#build("live"));
+    if (this.#hasUnsentTime) notes.push(this.#build("live", this.#lastTime));
+    if (this.#hasUnsentState) notes.push(this.#build(this.#state));
+    return notes;
+  }
+
+  #build(state: State, time?: number): object {
+    const { domain, log, timeoutMs, contact } = this.#options;
+    const note = {
       ...this.#process,
       sequence: this.#sequence,
       takes_over: this.#takesOver,
@@ -281,34 +316,36 @@ export class Writer {
       time,
       domain,
       position: this.#position,
-      ...(state === "live" && terms),
-    });
-    return [
-      ...(this.#joins ? [build("live")] : []),
-      ...(this.#unsent ? [build("live", this.#time)] : []),
-      ...(this.#changed ? [build(this.#state)] : []),
-    ];
+    };
+    if (state !== "live") return note;
+    // each time, because the stream may be deleted and created again
+    return {
+      ...note,
+      domains: domain && [domain],
+      log,
+      timeout_ms: timeoutMs,
+      contact: this.#omitsContact ? undefined : contact,
+    };
   }
 
+  /** Sends a request once. */
   async #post(notes: object[], signal?: AbortSignal): Promise<Outcome> {
     const token = this.#options.token ?? process.env["NOTED_TIME_TOKEN"];
-    const limit = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+    const requestHeaders: Record<string, string> = { "Content-Type": "application/json" };
+    if (token) requestHeaders["Authorization"] = `Bearer ${token}`;
+    const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
     try {
       const response = await fetch(this.#urls[0] ?? "", {
         method: "POST",
-        headers: {
-          "Content-Type": "application/json",
-          ...(token && { Authorization: `Bearer ${token}` }),
-        },
+        headers: requestHeaders,
         body: JSON.stringify({ notes }),
         redirect: "manual",
-        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       });
       const { status, headers } = response;
-      if (status >= 500 || [408, 425, 429].includes(status)) {
+      if (status >= 500 || BUSY_STATUSES.includes(status)) {
         await response.body?.cancel();
-        const ms = Number(headers.get("Retry-After") ?? 0) * 1000 || 0;
-        return { unanswered: `status ${status}`, afterMs: Math.min(ms, LONGEST_RETRY_AFTER_MS) };
+        return { unanswered: `status ${status}`, afterMs: readRetryAfterMs(headers) };
       }
       const { code, detail, results } = (await response.json()) as Record<string, unknown>;
       if (Array.isArray(results) && results.length === notes.length) return { results };
@@ -318,7 +355,7 @@ export class Writer {
       return { unanswered: `no controller answers: status ${status}`, afterMs: 0 };
     } catch (error) {
       const { message, cause } = error as Error; // no connection, no answer in time, or no JSON
-      return { unanswered: `${message}${cause ? `: ${cause}` : ""}`, afterMs: 0 };
+      return { unanswered: cause ? `${message}: ${cause}` : message, afterMs: 0 };
     }
   }
 
@@ -327,13 +364,13 @@ export class Writer {
    * and `onRetry` learns this once.
    */
   #refusesContact(outcome: Outcome): boolean {
-    const mayRefuse = this.#options.contact !== undefined && !this.#omitsContact;
-    if (!mayRefuse || !("refused" in outcome)) return false;
+    const hasSentContact = this.#options.contact !== undefined && !this.#omitsContact;
+    if (!hasSentContact || !("refused" in outcome)) return false;
     const { message } = outcome.refused;
     if (!message.includes("unknown field") || !message.includes("contact")) return false;
     this.#omitsContact = true;
-    if (!this.#saidContact) {
-      this.#saidContact = true;
+    if (!this.#hasReportedContact) {
+      this.#hasReportedContact = true;
       this.#options.onRetry?.(
         `the controller refuses the contact, so notes are sent without it: upgrade the controller (${message})`,
       );
@@ -342,42 +379,71 @@ export class Writer {
   }
 
   /** Records an answer. Returns whether to send a refused note again in another form. */
-  #corrects(outcome: Final): boolean {
-    let corrects = false;
-    this.#numbered = 0;
-    this.#joins = false;
-    this.#error = "refused" in outcome ? outcome.refused : undefined;
-    for (const result of "results" in outcome ? outcome.results : []) {
+  #record(outcome: Final): boolean {
+    this.#numberedTicket = 0;
+    this.#mustJoin = false;
+    this.#error = undefined;
+    if ("refused" in outcome) {
+      this.#error = outcome.refused;
+      return false;
+    }
+    let canBeCorrected = false;
+    for (const result of outcome.results) {
       if (result.status === "accepted") {
-        const { lower, excluded, position } = result;
-        this.#takesOver = false;
-        this.#reach(position ?? {});
-        this.#answer = { lower, ...(excluded && { excluded }) };
-        continue;
-      }
-      const last = JSON.stringify(result.last);
-      const isFenced = result.status === "fenced";
-      this.#error = isFenced ? new FencedError(last) : new RefusedError(result.status, last);
-      if (result.status === "superseded") {
-        // by an older process with a faster clock, or by a younger one, which fences
-        this.#sequence = Number(result.last);
-        corrects = true;
-      } else if (result.status === "unknown_writer") {
-        corrects = this.#joins = true; // the stream was created again
+        this.#accept(result);
+      } else if (this.#correct(result)) {
+        canBeCorrected = true;
       }
     }
-    return corrects;
+    return canBeCorrected;
   }
 
-  #settle(calls: number): void {
-    this.#answered = calls;
-    if (this.#calls !== calls) return;
-    this.#unsent = this.#changed = false;
-    if (this.#error) this.#time = undefined; // the controller may not have it
+  #accept({ lower, excluded, position }: Result): void {
+    this.#takesOver = false;
+    this.#reach(position ?? {});
+    this.#answer = excluded ? { lower, excluded } : { lower };
+  }
+
+  /** Prepares to send a refused note again. Returns whether it may then be accepted. */
+  #correct(result: Result): boolean {
+    const last = JSON.stringify(result.last);
+    switch (result.status) {
+      case "fenced":
+        this.#error = new FencedError(last);
+        return false;
+      case "superseded":
+        // by an older process with a faster clock, or by a younger one, which fences
+        this.#error = new RefusedError(result.status, last);
+        this.#sequence = Number(result.last);
+        return true;
+      case "unknown_writer":
+        this.#error = new RefusedError(result.status, last);
+        this.#mustJoin = true; // the stream was created again
+        return true;
+      default:
+        this.#error = new RefusedError(result.status, last);
+        return false;
+    }
+  }
+
+  /** Answers the calls up to a ticket. A later call leaves its note to be sent. */
+  #settle(ticket: number): void {
+    this.#answeredTicket = ticket;
+    if (this.#lastTicket !== ticket) return;
+    this.#hasUnsentTime = false;
+    this.#hasUnsentState = false;
+    if (this.#error) this.#lastTime = undefined; // the controller may not have it
   }
 }
 
-/** Between half of a step and the step, which doubles. */
+/** Returns the wait that a controller asks for, 0 if it asks for none or until a date. */
+function readRetryAfterMs(headers: Headers): number {
+  const seconds = Number(headers.get("Retry-After") ?? 0);
+  if (Number.isNaN(seconds)) return 0;
+  return Math.min(seconds * 1000, LONGEST_RETRY_AFTER_MS);
+}
+
+/** Returns a pause between half of a step and the step, which doubles with each failure. */
 function pauseMs(failures: number): number {
   const step = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1));
   return step * (0.5 + 0.5 * Math.random());

@@ -79,8 +79,10 @@ class NotedMarks:
         row_offsets = np.asarray(offsets)
         last_marks = np.empty(len(row_segments), np.int64)
         for rows in group_rows(row_segments) if len(row_segments) else ():
-            begins, marks = self.steps(int(row_segments[rows[0]]))
-            last_marks[rows] = marks[np.searchsorted(begins, row_offsets[rows], "right") - 1]
+            step_offsets, step_marks = self.steps(int(row_segments[rows[0]]))
+            last_marks[rows] = step_marks[
+                np.searchsorted(step_offsets, row_offsets[rows], "right") - 1
+            ]
         return last_marks
 
 
@@ -101,11 +103,11 @@ class WriterPromise:
     away: Sequence[tuple[int, int, str]] = ()
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
-        known_from = self.spells[0].from_seq if self.spells else MAX_INT64
-        results = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
-        for first, last, reason in self.away:
-            is_known = (seqs >= known_from) | (first == 0)
-            results[is_known & (first <= seqs) & (seqs <= last)] = reason
+        first_known_seq = self.spells[0].from_seq if self.spells else MAX_INT64
+        results = np.where(seqs < first_known_seq, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
+        for first_seq, last_seq, reason in self.away:
+            is_known = (seqs >= first_known_seq) | (first_seq == 0)
+            results[is_known & (first_seq <= seqs) & (seqs <= last_seq)] = reason
         for spell in self.spells:
             results[(seqs >= spell.from_seq) & (times < spell.end)] = BROKEN_VERDICT
         return results

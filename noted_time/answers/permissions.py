@@ -35,8 +35,8 @@ class Patterns:
                 raise Rejected(
                     f"pattern {pattern[:260]!r} is not 1 to 249 characters of A-Z a-z 0-9 . _ - *"
                 )
-        plain = frozenset(pattern for pattern in self.patterns if "*" not in pattern)
-        object.__setattr__(self, "exact", plain)
+        exact_names = frozenset(pattern for pattern in self.patterns if "*" not in pattern)
+        object.__setattr__(self, "exact", exact_names)
 
     @property
     def match_all(self) -> bool:
@@ -106,13 +106,13 @@ class Grant:
             raise Rejected("--scope admin has no limits: leave out --stream and --writer")
         if writers and "write" not in scopes:
             raise Rejected("--writer requires --scope write")
-        names = Patterns(tuple(streams) or ("*",))
+        stream_patterns = Patterns(tuple(streams) or ("*",))
         return cls(
             admin="admin" in scopes,
-            read=names if "read" in scopes else Patterns(),
-            write=names if "write" in scopes else Patterns(),
+            read=stream_patterns if "read" in scopes else Patterns(),
+            write=stream_patterns if "write" in scopes else Patterns(),
             writers=Patterns(tuple(writers) or ("*",)),
-            observe=names if "observe" in scopes else Patterns(),
+            observe=stream_patterns if "observe" in scopes else Patterns(),
         )
 
     def __str__(self) -> str:

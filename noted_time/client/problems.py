@@ -105,8 +105,8 @@ def _build_generic_error(status: int, problem: Mapping[str, Any]) -> NotedTimeEr
     if not str(problem.get("type", "")).startswith(PROBLEM_PREFIX):
         fact = f"status {status}, not from a noted-time controller"
         return UnexpectedAnswer(f"{fact}: check the URL and its proxies")
-    kind = Conflict if status == CONFLICT_STATUS else Rejected
-    return kind(_describe_problem(status, problem))
+    error_class = Conflict if status == CONFLICT_STATUS else Rejected
+    return error_class(_describe_problem(status, problem))
 
 
 def _describe_problem(status: int, problem: Mapping[str, Any]) -> str:

@@ -131,8 +131,10 @@ class Reply:
         try:
             answer: Answer = build_decoder(kind).decode(content)
         except DECODE_ERRORS as error:
-            is_known = isinstance(error, ValidationError | Rejected)
-            raise self.build_error(str(error) if is_known else "") from error
+            fault = ""
+            if isinstance(error, ValidationError | Rejected):
+                fault = str(error)
+            raise self.build_error(fault) from error
         if REQUEST_HEADER not in self.headers and not question.can_have(answer):
             raise ForeignAnswer(question)
         return answer
@@ -150,18 +152,26 @@ class Reply:
             )
         except ValidationError as fault:
             raise self.build_error(str(fault)) from fault
-        raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
+        if isinstance(error, UnexpectedAnswer):
+            raise self.build_error()
+        raise error
 
-    def build_error(self, why: str = "") -> UnexpectedAnswer:
-        kind = self.headers.get("content-type", "no type")
+    def build_error(self, fault: str = "") -> UnexpectedAnswer:
+        """Return the error for a reply that no controller sent, with its `fault` if it is known."""
+        content_type = self.headers.get("content-type", "no type")
         location = self.headers.get("location")
         target = ""
         if location:
             target = f" to {location[:SHOWN_CHARACTERS]}"
-        excerpt = f"{kind}{target}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
-        facts = f"status {self.status}, {why and why + ': '}{excerpt}"
+        excerpt = (
+            f"{content_type}{target}: "
+            f"{self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
+        )
+        if fault:
+            excerpt = f"{fault}: {excerpt}"
+        facts = f"status {self.status}, {excerpt}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
-        return UnexpectedAnswer(sentence, why)
+        return UnexpectedAnswer(sentence, fault)
 
 
 class IncomingReply:
@@ -229,7 +239,7 @@ def ask(
 
 def ask_in_turn(
     controllers: Controllers,
-    question: Callable[[], Question[Any]],
+    make_question: Callable[[], Question[Any]],
     read_reply: Callable[[Reply], Result],
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller until one answers, or raise the last `Unreachable`.
@@ -241,7 +251,7 @@ def ask_in_turn(
     for _ in controllers.urls:
         url = controllers.current
         try:
-            return (yield from _ask_current(controllers, question(), read_reply))
+            return (yield from _ask_current(controllers, make_question(), read_reply))
         except Unreachable as error:
             if isinstance(error, ForeignAnswer) and not error.question.is_repeatable:
                 raise
@@ -258,8 +268,8 @@ def _ask_current(
     Each attempt has the same body. So notes keep their `sequence`, and their late rows count once.
     """
     url = controllers.current
-    attempts = MOST_ATTEMPTS if question.is_repeatable else 1
-    for _ in range(attempts):
+    attempt_count = MOST_ATTEMPTS if question.is_repeatable else 1
+    for _ in range(attempt_count):
         attempt = AddressedQuestion(url, question, secrets.token_hex(REQUEST_ID_BYTES))
         reply = yield attempt
         try:

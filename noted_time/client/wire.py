@@ -26,10 +26,10 @@ def note_to_wire(note: Note) -> Json:
     """Return the JSON of a note without the fields that have their defaults, except its state."""
     wire = {"state": note.state, **convert_to_json(note)}
     if note.late_rows is not None:
-        late_rows = [
-            _without_none(convert_to_json(late_rows)) for late_rows in list_reports(note.late_rows)
+        reports = [
+            _without_none(convert_to_json(report)) for report in list_reports(note.late_rows)
         ]
-        wire["late_rows"] = late_rows[0] if len(late_rows) == 1 else late_rows
+        wire["late_rows"] = reports[0] if len(reports) == 1 else reports
     if note.because:
         wire["because"] = [_without_none(fact) for fact in wire["because"]]
     return wire

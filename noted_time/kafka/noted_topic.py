@@ -47,9 +47,8 @@ class NotedRecord(_MarkedTopic, frozen=True):
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
         try:
-            place, mark = (
-                build_decoder(kind).decode(value or b"") for kind in (_MarkedTopic, Mark)
-            )
+            marked_topic = build_decoder(_MarkedTopic).decode(value or b"")
+            mark = build_decoder(Mark).decode(value or b"")
         except DECODE_ERRORS as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error
-        return cls(**asdict(place), mark=mark)
+        return cls(**asdict(marked_topic), mark=mark)

@@ -84,6 +84,7 @@ class TopicReader(Closing):
     def pass_over(
         self, partition: int, offset: int, reason: Exception, key: str | None = None
     ) -> None:
+        """Count a record without a readable time, and warn of it unless a warning is recent."""
         self.unusable += 1
         now = clocks.monotonic()
         if now >= self._report_at:
@@ -93,14 +94,12 @@ class TopicReader(Closing):
             log.warning(
                 "Kafka topic %r, partition %d, offset %d%s: the record has no readable time "
                 "(%s); %d such records were skipped so far",
-                *(
-                    name,
-                    partition,
-                    offset,
-                    f", key {key}" if key else "",
-                    reason_text,
-                    self.unusable,
-                ),
+                name,
+                partition,
+                offset,
+                f", key {key}" if key else "",
+                reason_text,
+                self.unusable,
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:
@@ -138,6 +137,7 @@ class TopicReader(Closing):
     def _skip_non_record(
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
+        """Skip an end of a partition and deleted records, and return any other error."""
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka asks for an unneeded group
         if error is None or partition is None or offset is None:
@@ -162,7 +162,10 @@ class TopicReader(Closing):
         log.warning(
             "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
             "read; their times are not known",
-            *(name, partition, position, begin),
+            name,
+            partition,
+            position,
+            begin,
         )
         self._consumer.incremental_unassign([TopicPartition(name, partition)])
         self._deleted.discard(partition)

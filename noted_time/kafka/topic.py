@@ -113,7 +113,8 @@ class Topic:
     ) -> TopicLook:
         """Return the topic's id and ends, without reading records.
 
-        With `committed`, the ends are below the oldest open transaction. Timestamps include
+        With `committed`, the ends are below the oldest open transaction. With `high`, the look also
+        has the high watermarks, and with `newest` the largest timestamps. Timestamps include
         uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
@@ -127,13 +128,14 @@ class Topic:
         stamps = {}
         if newest:
             stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s)
-        if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written_stamps = {
             partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0
         }
-        unknown = frozenset(partitions).difference(ends)
-        return TopicLook(topic_id, ends, unknown, written_stamps, _take_offsets(high_stamps))
+        leaderless_partitions = frozenset(partitions).difference(ends)
+        return TopicLook(
+            topic_id, ends, leaderless_partitions, written_stamps, _take_offsets(high_stamps)
+        )
 
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False

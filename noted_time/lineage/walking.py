@@ -104,7 +104,7 @@ def walk(root: Hop, read_hop: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
     """
     hops = {root.dataset: root}
     edges = [(root, root_source, 1) for root_source in root.sources]
-    for child, source, depth in edges:  # grows
+    for child, source, depth in edges:  # also those that the loop appends
         if source.dataset not in hops:
             try:
                 if depth >= MOST_DEPTH or len(hops) >= MOST_HOPS:

@@ -25,9 +25,9 @@ class GrowingEnds:
         """Return the ends above 0, or raise `Recreated` if an end went back."""
         nonzero = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
-            now = nonzero.get(segment, 0)
-            if now < end:
-                fact = f"segment {segment} ends at {now} and ended at {end} before"
+            new_end = nonzero.get(segment, 0)
+            if new_end < end:
+                fact = f"segment {segment} ends at {new_end} and ended at {end} before"
                 raise Recreated(self.log, fact)
         self.seen = nonzero
         return nonzero

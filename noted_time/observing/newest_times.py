@@ -57,9 +57,9 @@ class NewestTimes:
         self._ends = dict(ends)
         return times
 
-    def _look(self, segment: int, newest: Stamp | None, end: int) -> None:
-        waiting = self._waiting.pop(segment, None)
-        for stamp in (waiting, newest):
+    def _look(self, segment: int, newest_stamp: Stamp | None, end: int) -> None:
+        waiting_stamp = self._waiting.pop(segment, None)
+        for stamp in (waiting_stamp, newest_stamp):
             if stamp is None:
                 continue
             if stamp.offset < end:

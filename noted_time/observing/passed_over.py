@@ -129,20 +129,21 @@ class PassedOver:
         >>> {fact.by for fact in records.list_facts(now=9000)[1:]}
         {'--unreadable idle'}
         """
-        waiting = [self._facts[segment] for segment in self.find_waiting(now=now)]
-        if len(self._options) + len(waiting) > MOST_LOG_FACTS:
-            waiting = [replace(fact, by=IDLE_OPTION) for fact in waiting]
-        return [*self._options, *waiting]
+        waiting_facts = [self._facts[segment] for segment in self.find_waiting(now=now)]
+        if len(self._options) + len(waiting_facts) > MOST_LOG_FACTS:
+            waiting_facts = [replace(fact, by=IDLE_OPTION) for fact in waiting_facts]
+        return [*self._options, *waiting_facts]
 
     def _is_passed(self, segment: int, offset: int) -> bool:
-        last = None if self._passes == "all" else self._passes.get(segment, -1)
-        return last is None or offset <= last
+        last_offset = None if self._passes == "all" else self._passes.get(segment, -1)
+        return last_offset is None or offset <= last_offset
 
 
 def _describe_passes(passes: Passes, now: int) -> list[LogFact]:
+    """Return a fact if records are passed over without an end, of all segments or of some."""
     if passes == "all":
         return [LogFact("passed", 0, 0, now, IDLE_OPTION)]
-    segments = sorted(segment for segment, last in passes.items() if last is None)
+    segments = sorted(segment for segment, last_offset in passes.items() if last_offset is None)
     if not segments:
         return []
     options = format_line(" ".join(f"--pass {segment}" for segment in segments), LABEL_LENGTH)

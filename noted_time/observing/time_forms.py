@@ -132,10 +132,10 @@ class TimeForm:
             return time
         if time not in ANY_TIME:
             raise Rejected(f"{value} is outside int64")
-        kind = self.describe_outside(time)
-        if kind is None:
+        description = self.describe_outside(time)
+        if description is None:
             return None
-        raise NoSuchTime(f"{str(value)[:40]!r} is among {kind}")
+        raise NoSuchTime(f"{str(value)[:40]!r} is among {description}")
 
     def scale_to_ms(self, number: float | Decimal) -> int:
         """Round down; floats are exact to the microsecond."""
@@ -176,10 +176,10 @@ class TimeForm:
         """
         if any(time in span for span in PLACEHOLDER_SPANS):
             return None
-        size = UNIT_SIZES[self.unit or "ms"]
-        for unit, words in UNIT_NAMES.items():
-            if unit != "d" and time * UNIT_SIZES[unit] // size in UNIX_MS:
-                return f"times that look like Unix {words}"
+        unit_size = UNIT_SIZES[self.unit or "ms"]
+        for unit, unit_name in UNIT_NAMES.items():
+            if unit != "d" and time * UNIT_SIZES[unit] // unit_size in UNIX_MS:
+                return f"times that look like Unix {unit_name}"
         return "times in no year from 1971 to 2199"
 
     def find_zone(self, name: str, zone: str | None) -> tzinfo | None:
@@ -226,10 +226,10 @@ class TimeForm:
 
     def _place_moment(self, moment: datetime, value: object) -> int:
         """Return a local time in the zone, by default UTC."""
-        passes = convert_local(moment, UTC_ZONE if self.zone is None else self.zone)
-        if passes is None:
+        unix_times = convert_local(moment, UTC_ZONE if self.zone is None else self.zone)
+        if unix_times is None:
             raise NoSuchTime(f"{str(value)[:40]!r} is among {describe_skipped(self.zone)}")
-        first, second = passes
+        first, second = unix_times
         if first == second:
             return first
         first_pass = FirstPass(first)
@@ -296,11 +296,17 @@ def find_doubt(name: str, values: Iterable[object], arrival: int) -> str | None:
 
 def _describe_unit(name: str, number: float | Decimal, arrival: int) -> str | None:
     """Name the Unix unit that puts a number near its arrival."""
-    for unit, words in UNIT_NAMES.items():
+    for unit, unit_name in UNIT_NAMES.items():
         time = TimeForm(unit).scale_to_ms(number)
         if abs(time - arrival) <= YEAR_MS:
-            days = f"{_format_day(time)} as {words}, {_format_day(IN_MS.scale_to_ms(number))} as ms"
-            return f"the times of `{name}` look like Unix {words} ({days}): pass --unit {unit}"
+            both_days = (
+                f"{_format_day(time)} as {unit_name}, "
+                f"{_format_day(IN_MS.scale_to_ms(number))} as ms"
+            )
+            return (
+                f"the times of `{name}` look like Unix {unit_name} ({both_days}): "
+                f"pass --unit {unit}"
+            )
     return None
 
 

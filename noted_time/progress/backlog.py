@@ -107,18 +107,20 @@ class Backlog:
         - `first_lower`: the lower that a reader without a lower reaches first.
         """
         reader_lower = first_lower if lower is None else lower
-        lags: dict[Reason, bool | None] = {}
+        lag_flags: dict[Reason, bool | None] = {}
         if self._policy.watermark_lag_ms is not None:
-            lags["watermark_lag"] = _is_lagging(
+            lag_flags["watermark_lag"] = _is_lagging(
                 self._policy.watermark_lag_ms, now_ms, reader_lower, idle=idle
             )
         if self._policy.reader_lag_ms is not None:
-            lags["reader_lag"] = _exceeds_reader_lag(self._policy.reader_lag_ms, lower, last_lower)
+            lag_flags["reader_lag"] = _exceeds_reader_lag(
+                self._policy.reader_lag_ms, lower, last_lower
+            )
         state_before = self.state
         causes: list[Reason] = ["reported"] if is_reported else []
         if not (state_before.caught_up and self._policy.rule == "sticky"):
-            causes += [reason for reason, lag in lags.items() if lag]
-        caught_up = state_before.caught_up or combine_flags(lags.values()) is False
+            causes += [reason for reason, is_lagging in lag_flags.items() if is_lagging]
+        caught_up = state_before.caught_up or combine_flags(lag_flags.values()) is False
         self.state = update_state(state_before, now_ms, causes, caught_up=caught_up)
         return self.state
 

@@ -37,15 +37,19 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
     >>> parse_offsets('{"0": 25, "1": 12}'), parse_offsets('{"0": 24}', inclusive=True)
     ({0: 25, 1: 12}, {0: 25})
     """
-    form = 'write {"0": 25, "1": 12}, an offset for each partition'
+    remedy = 'write {"0": 25, "1": 12}, an offset for each partition'
     try:
-        pairs = json.loads(text, object_pairs_hook=_check_unique)
+        offsets = json.loads(text, object_pairs_hook=_check_unique)
     except (ValueError, RecursionError) as error:
-        raise Rejected(f"the offsets are not JSON ({error}): {form}") from error
-    if not isinstance(pairs, dict):
-        raise Rejected(f"the offsets are {text.strip()!r:.80}, which is not a JSON object: {form}")
+        raise Rejected(f"the offsets are not JSON ({error}): {remedy}") from error
+    if not isinstance(offsets, dict):
+        raise Rejected(
+            f"the offsets are {text.strip()!r:.80}, which is not a JSON object: {remedy}"
+        )
+    rows_after_offset = 1 if inclusive else 0
     return {
-        _parse_partition(key): _parse_offset(key, value) + inclusive for key, value in pairs.items()
+        _parse_partition(key): _parse_offset(key, value) + rows_after_offset
+        for key, value in offsets.items()
     }
 
 

@@ -56,7 +56,7 @@ class SegmentTimes:
             lags[segment] = None if lower is None else last_lower - lower
         return Lag(find_largest_lag(lags.values()), lags)
 
-    def order(self, among: Collection[int] | None = None) -> list[int]:
+    def order(self, segments_to_order: Collection[int] | None = None) -> list[int]:
         """Return the segments that are not read to their ends, in reading order.
 
         Segments before all marks come first, then the least time. At equal times: predecessors,
@@ -64,16 +64,16 @@ class SegmentTimes:
         """
         succession = self._succession
         position = self._position
-        last = self._history.last
-        ends = last.cut.offsets if last else {}
+        last_mark = self._history.last
+        ends = last_mark.cut.offsets if last_mark else {}
 
         def place(segment: int) -> tuple[bool, int, int, int, int]:
             lower = self.lowers.get(segment, self._history.last_lower)
-            waits = succession.unread_before(segment, position)
-            unread = max(0, ends.get(segment, 0) - position.get(segment, 0))
-            return lower is not None, lower or 0, waits, -unread, segment
+            unread_predecessors = succession.unread_before(segment, position)
+            unread_rows = max(0, ends.get(segment, 0) - position.get(segment, 0))
+            return lower is not None, lower or 0, unread_predecessors, -unread_rows, segment
 
-        segments = self.lowers if among is None else among
+        segments = self.lowers if segments_to_order is None else segments_to_order
         return sorted(
             (segment for segment in segments if not succession.is_read(segment, position)),
             key=place,

@@ -82,31 +82,31 @@ class Cuts:
 
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the indexes of the last mark reached and the first mark beyond the position."""
-        last = count - 1
-        beyond = 0
+        reached_index = count - 1
+        beyond_index = 0
         columns, moves, _ = self._forms
-        unknown = 0
+        unknown_count = 0
         for segment, offset in position.items():
             column = columns.get(segment)
             if column is None:
                 segment_moves = moves.get(segment)
                 if segment_moves is None:
-                    unknown += 1
+                    unknown_count += 1
                     if offset:
-                        beyond = count
+                        beyond_index = count
                 else:
                     start, stop = self._within(segment_moves, offset, count)
-                    last = min(last, stop - 1)
-                    beyond = max(beyond, start)
-            elif last >= 0 and column[last] > offset:
-                last = bisect_right(column, offset, 0, last) - 1
-                if beyond <= last:
-                    beyond = bisect_left(column, offset, beyond, last + 1)
-            elif beyond < count and column[beyond] < offset:
-                beyond = bisect_left(column, offset, beyond, count)
-        if len(position) - unknown != len(columns) + len(moves):
-            last = self._find_reached_without(position, last)
-        return last, max(last + 1, beyond)
+                    reached_index = min(reached_index, stop - 1)
+                    beyond_index = max(beyond_index, start)
+            elif reached_index >= 0 and column[reached_index] > offset:
+                reached_index = bisect_right(column, offset, 0, reached_index) - 1
+                if beyond_index <= reached_index:
+                    beyond_index = bisect_left(column, offset, beyond_index, reached_index + 1)
+            elif beyond_index < count and column[beyond_index] < offset:
+                beyond_index = bisect_left(column, offset, beyond_index, count)
+        if len(position) - unknown_count != len(columns) + len(moves):
+            reached_index = self._find_reached_without(position, reached_index)
+        return reached_index, max(reached_index + 1, beyond_index)
 
     def _find_reached_without(self, position: Mapping[int, int], last: int) -> int:
         columns, moves, _ = self._forms

@@ -126,16 +126,19 @@ class LateReports:
         return places
 
     def _forget(self, reports: Iterable[LateReport]) -> set[LatePlace]:
+        """Delete reports, and return their places.
+
+        Below `known_from` and before `seen_from_served_ms`, reports are then not all known.
+        """
         places = set()
         for report in reports:
             places.add(report.place)
             del self._reports[report.place]
             self.known_from = max(self.known_from, min(report.max_time, MAX_INT64 - 1) + 1)
-            # if the moment is not known, no changes before the deletion are
-            if report.seen_served_ms is None:
+            seen_served_ms = report.seen_served_ms
+            if seen_served_ms is None:
+                # it may have been seen at any moment until now
                 seen_served_ms = MAX_INT64 - 1
-            else:
-                seen_served_ms = report.seen_served_ms
             self.seen_from_served_ms = max(self.seen_from_served_ms, seen_served_ms + 1)
         return places
 

@@ -116,22 +116,22 @@ class Trend(NamedTuple):
         return pairwise([*borders, self.marks])
 
     def _point(self, runs: Sequence[Run]) -> Point:
-        last = runs[-1][1] - 1
+        last_index = runs[-1][1] - 1
         lags: list[int] = []
-        excluding: list[int] = []
+        excluding_seqs: list[int] = []
         for run_start, run_stop in runs:
             lags += self._list_largest_lags(run_start, run_stop)
-            excluding += self._excluding(run_start, run_stop)
+            excluding_seqs += self._excluding(run_start, run_stop)
         return Point(
-            at=self.written[last],
-            seq=self.first_seq + last,
-            lower=self.lowers[last],
-            upper=self.uppers[last],
-            upper_is_bound=bool(self.bounds[last]),
+            at=self.written[last_index],
+            seq=self.first_seq + last_index,
+            lower=self.lowers[last_index],
+            upper=self.uppers[last_index],
+            upper_is_bound=bool(self.bounds[last_index]),
             marks=sum(run_stop - run_start for run_start, run_stop in runs),
             lag_ms=max(lags, default=None),
-            excluded=self._name_excluded(excluding),
-            excluded_marks=len(excluding),
+            excluded=self._name_excluded(excluding_seqs),
+            excluded_marks=len(excluding_seqs),
         )
 
     def _list_largest_lags(self, run_start: int, run_stop: int) -> Iterator[int]:

@@ -229,10 +229,13 @@ class Aggregator:
             yield domain.name, late_report
 
     def answer(self, note: Note) -> Accepted:
-        """Return the current answer to an accepted note."""
+        """Return the current answer to an accepted note.
+
+        The answer to a note that joins without a time has the writer's position and times, too.
+        """
         member = self.member(note.writer)
-        numbers = self.domains.numbers
-        number = numbers[self._note_checks.find_domain(note)]
+        domain_numbers = self.domains.numbers
+        number = domain_numbers[self._note_checks.find_domain(note)]
         lower = self._accepted[number].lower
         membership = member.track(number).membership
         exclusion = membership.exclusion
@@ -251,10 +254,10 @@ class Aggregator:
         if not member.position:
             return replace(answer, timeout_ms=timeout_ms)
         times: dict[str, int] = {}
-        for name, number in numbers.items():
-            time = member.track(number).time
+        for domain, domain_number in domain_numbers.items():
+            time = member.track(domain_number).time
             if time > BEFORE_ALL_TIME:
-                times[name] = time
+                times[domain] = time
         return replace(answer, position=member.position, times=times, timeout_ms=timeout_ms)
 
     def next_timeout(self) -> int | None:

@@ -37,12 +37,12 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     step = domain.next_step()
     if step is not None:
         return step
-    waited_for = domain.find_holding_back()
-    if not waited_for:
+    holding_back = domain.find_holding_back()
+    if not holding_back:
         if domain.roster.is_sealed:
             return Sealed()
         return Quiet()
-    first_tracks = islice(waited_for.values(), HOLDING_BACK_NAMED)
+    first_tracks = islice(holding_back.values(), HOLDING_BACK_NAMED)
     longest_tracks = sorted(
         first_tracks, key=lambda track: (track.waiting_served_ms, track.member.writer)
     )
@@ -56,7 +56,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
         )
         for track in longest_tracks
     )
-    return WaitForWriters(waiting_writers, len(waited_for))
+    return WaitForWriters(waiting_writers, len(holding_back))
 
 
 def forecast(domains: Domains, domain: Domain) -> ForeseenAdvance | None:
@@ -86,14 +86,15 @@ def _foresee(
     for writer, track in domain.returned_below.items():
         if _find_timeout(track, timeout_ms) <= served_ms:
             excluded_writers[writer] = None
-    checks = count()
+    excluded_numbers = count()
 
     def times_out(track: Track) -> bool:
         is_excluded = (
             track.member.writer in excluded_writers
             or track.times_out_served_ms(timeout_ms, served_ms) <= served_ms
         )
-        return is_excluded and next(checks) < 2 * EXCLUSIONS_FORESEEN
+        # the search ends at many writers, because then no advance is foreseen
+        return is_excluded and next(excluded_numbers) < 2 * EXCLUSIONS_FORESEEN
 
     for track in domain.next_to_exclude(times_out):
         excluded_writers[track.member.writer] = None
@@ -133,8 +134,8 @@ def dry_run(
         excluded_writers = _find_timed_out(domains, removed_writers, writer_timeout_ms, now)
     step = domain.next_step_excluding(excluded_writers)
     if step is not None and step.flush:
-        highest, _ = domain.highest_time_excluding(removed_writers)
-        step = Advance(highest, flush=True) if highest > domain.lower else None
+        highest_time, _ = domain.highest_time_excluding(removed_writers)
+        step = Advance(highest_time, flush=True) if highest_time > domain.lower else None
     if step is None:
         return _dry_run_standing(domain, removed_writers, excluded_writers)
     absent_writers: set[str] = set()
@@ -215,16 +216,16 @@ def _predict_overtaken(
     """Return a function that predicts when a member would have been overtaken, if that changes."""
     if not removed_writers:
         return lambda _: None
-    highest, overtaken_served_ms = domain.highest_time_excluding(removed_writers)
+    highest_time, overtaken_served_ms = domain.highest_time_excluding(removed_writers)
     removed_times = [
         track.time for track in domain.tracks() if track.member.writer in removed_writers
     ]
-    changed_below = min(max(removed_times), highest)
+    changed_below_time = min(max(removed_times), highest_time)
 
     def predict(track: Track) -> int | None:
-        if track.time < changed_below:
+        if track.time < changed_below_time:
             return overtaken_served_ms
-        if track.time >= highest:
+        if track.time >= highest_time:
             return now
         return None
 

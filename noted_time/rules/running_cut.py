@@ -104,10 +104,10 @@ class RunningCut:
         kept_positions: dict[int, dict[int, int]] = {}
         joined_position = dict[int, int]()
         joined_count = 0
-        for after in sorted(self._waiting):
-            position = self._waiting[after]
+        for time in sorted(self._waiting):
+            position = self._waiting[time]
             if joined_count >= 2 * len(joined_position):
-                joined_position = kept_positions[after] = position
+                joined_position = kept_positions[time] = position
                 joined_count = len(position)
                 continue
             joined_count += len(position)

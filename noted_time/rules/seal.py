@@ -91,12 +91,12 @@ def seal(
     known_offsets = dict(succession.normalise(known_offsets))
     final_cut = _find_final_cut(known_offsets, succession, request.cut)
     times = _find_final_times(domains, request.final_times, final_cut)
-    is_beyond = not StreamCut(known_offsets).reaches(StreamCut(final_cut))
+    is_cut_beyond_known = not StreamCut(known_offsets).reaches(StreamCut(final_cut))
     for number, domain in enumerate(domains):
         domain.roster.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
-            domain.is_unbounded = domain.is_unbounded or is_beyond
+            domain.is_unbounded = domain.is_unbounded or is_cut_beyond_known
             tracks = [member.track(number) for member in members]
             yield from _append_last_mark(domain, tracks, lower, final_cut, written_at)
             domain.moved_at = now

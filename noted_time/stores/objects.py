@@ -73,8 +73,8 @@ class ObjectStore:
         except UnreadableKey:
             parts: dict[str, Version | None] = {}
             for key, version in self._list_after(directory, "").items():
-                name, is_deeper, _ = key.partition("/")
-                parts[name] = None if is_deeper else version
+                name, slash, _ = key.partition("/")
+                parts[name] = None if slash else version
             return parts
 
     def _list_directory(self, directory: LogPath) -> dict[str, Version | None]:
@@ -118,14 +118,14 @@ class ObjectStore:
     def _list_keys(self, directory: LogPath, after: str | None) -> dict[str, Version | None]:
         pages = self._call("list", directory, offset=after, chunk_size=1000)
         versions = dict[str, Version | None]()
-        last = ""
+        last_key = ""
         read_page = partial(self._bucket.read_page, str(directory), pages)
         while page := call_in_thread(str(directory), self._list_s, read_page):
             keys = {meta["path"]: self._version(meta) for meta in page}
-            if min(keys) <= last:
+            if min(keys) <= last_key:
                 raise Unreachable(f"{directory}: no answer: its list does not rise by page")
             versions |= keys
-            last = max(keys)
+            last_key = max(keys)
         if not versions:
             self._check_absence(directory)
         return versions

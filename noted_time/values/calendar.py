@@ -34,6 +34,10 @@ class ClockChange(NamedTuple):
     offset_after: int
 
 
+def _find_city(zone: str) -> str:
+    return zone.lower().rpartition("/")[2]
+
+
 def parse_zone(name: str | tzinfo) -> tzinfo:
     """Return the zone with a name, such as Europe/Berlin, or raise `Unreadable`.
 
@@ -48,14 +52,10 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
     except (KeyError, ValueError) as error:
         if isinstance(name, tzinfo) and isinstance(name, Hashable):
             return name
-        cities = {zone.lower().rpartition("/")[2]: zone for zone in list_zone_names()}
-        similar_cities = get_close_matches(
-            text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75
-        )
-        remedy = (
-            suggest_names([cities[name] for name in similar_cities])
-            or "use for example Europe/Berlin"
-        )
+        zones_by_city = {_find_city(zone): zone for zone in list_zone_names()}
+        remedy = "use for example Europe/Berlin"
+        for city in get_close_matches(_find_city(text[:40]), zones_by_city, n=1, cutoff=0.75):
+            remedy = suggest_names([zones_by_city[city]])
         raise Unreadable(f"there is no zone {text[:40]!r} here: {remedy}") from error
 
 

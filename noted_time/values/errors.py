@@ -256,11 +256,11 @@ class Recreated(Rejected):
             "Restart first, because after a failure ends may be too low for a moment. If this "
             "error repeats, the"
         )
-        first = "The" if is_certain else doubt
+        beginning = "The" if is_certain else doubt
         super().__init__(
-            f"{log} was deleted and created again, or lost records: {fact}. {first} stream still "
-            "has the old offsets: delete it or use another one. Then start queries with a new "
-            "checkpoint and consumers with another group.id"
+            f"{log} was deleted and created again, or lost records: {fact}. {beginning} stream "
+            "still has the old offsets: delete it or use another one. Then start queries with a "
+            "new checkpoint and consumers with another group.id"
         )
         self.is_certain = is_certain
 

@@ -45,7 +45,7 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
         )
     since_epoch = time - EPOCH
     if up:
-        return -_divide(-since_epoch, _ONE_MS)
+        return -_divide(-since_epoch, _ONE_MS)  # the negative is rounded down
     return _divide(since_epoch, _ONE_MS)
 
 

@@ -141,8 +141,8 @@ class ReportClock(Struct, frozen=True):
         report of this process.
         """
         if served_ms < self.shifts[-1].from_served_ms:
-            put_back = replace(self, shifts=self._put_back(served_ms))
-            return put_back.follow(served_ms, wall, has_stepped=has_stepped)
+            earlier_clock = replace(self, shifts=self._put_back(served_ms))
+            return earlier_clock.follow(served_ms, wall, has_stepped=has_stepped)
         if self.is_behind(served_ms, wall):
             return self._fall_behind(served_ms, wall)
         steps_served_ms = self.steps_served_ms

@@ -249,7 +249,7 @@ def name_source(lacks: Iterable[Lack], source: str) -> list[Lack]:
     return [replace(lack, source=source, sentence=f"{source}: {lack.sentence}") for lack in lacks]
 
 
-def combine(parts: Mapping[str, Completeness]) -> Completeness:
+def combine(answers_by_source: Mapping[str, Completeness]) -> Completeness:
     """Combine the answers for the sources of one dataset: it has what all of them have.
 
     >>> from functools import partial
@@ -260,17 +260,17 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
     >>> both.complete_to, both.first_lower, both.sentence
     (10, 4, 'to 20; to 10')
     """
-    answers = list(parts.values())
+    answers = list(answers_by_source.values())
     if len(answers) == 1:
         return answers[0]
     lacks: list[Lack] = []
-    for source, answer in parts.items():
+    for source, answer in answers_by_source.items():
         lacks += name_source(answer.lacks, source)
     complete_to = None
     shown_time = None
-    known_times = [answer for answer in answers if answer.complete_to is not None]
-    if len(known_times) == len(answers):
-        least_complete = min(known_times, key=attrgetter("complete_to"))
+    answers_with_time = [answer for answer in answers if answer.complete_to is not None]
+    if len(answers_with_time) == len(answers):
+        least_complete = min(answers_with_time, key=attrgetter("complete_to"))
         complete_to = least_complete.complete_to
         shown_time = least_complete.complete_to_shown
     first_lower = None

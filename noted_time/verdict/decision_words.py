@@ -113,18 +113,20 @@ def describe_standstill(stream: str, lower: int | None, reason: str) -> str:
 
 
 def describe_silence(
-    excluded_count: int, last_at: int | None, *, are_silent: bool, is_rest: bool
+    excluded_count: int, last_at: int | None, *, are_silent: bool, has_finished_writers: bool
 ) -> str:
-    """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`).
+    """Describe a stream whose writers are all excluded, except for finished ones if it has them.
 
-    >>> describe_silence(2, None, are_silent=True, is_rest=True)
+    `last_at` is the Unix time when one of them was heard last, `None` if it is unknown.
+
+    >>> describe_silence(2, None, are_silent=True, has_finished_writers=True)
     'all writers that have not finished are silent'
     """
     subject = "its only writer is"
     silence = "silent"
     if excluded_count > 1:
         subject = f"{name_all(excluded_count)} writers are"
-    if is_rest:
+    if has_finished_writers:
         subject = "all writers that have not finished are"
     if last_at is not None and excluded_count > 1:
         silence = f"silent, the last since {format_time(last_at)}"
@@ -153,14 +155,14 @@ def describe_return(number: int) -> str:
 
 def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
     if reader.next_lower is None:
-        waits = "" if is_sealed else ": it waits for the next one"
-        return f"A reader at this position has reached all marks{waits}."
-    needs = []
+        waiting_clause = "" if is_sealed else ": it waits for the next one"
+        return f"A reader at this position has reached all marks{waiting_clause}."
+    needed_segments = []
     for segment in reader.waiting_for[:NAMES_PER_SENTENCE]:
         noted_clause = ""
         if segment.writer:
             noted_clause = f", as {segment.writer} noted"
-        needs.append(
+        needed_segments.append(
             f"segment {segment.segment} to {segment.needed}{noted_clause} "
             f"(read to {segment.offset})"
         )
@@ -169,7 +171,7 @@ def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
         f"A reader at this position is {format_lower(reader.lower)}, "
         f"{pluralize(reader.marks, 'mark')} behind."
         f" It waits for {pluralize(reader.segments, 'segment')}, not for a writer: {mark}, needs "
-        f"{join_names(needs, reader.segments)}."
+        f"{join_names(needed_segments, reader.segments)}."
     )
 
 

@@ -301,7 +301,7 @@ def _list_limits(domain: JudgedDomain, requirement: Requirement) -> Iterator[int
         if latecomer.first_seq > last_seq:
             spells, _ = domain.find_writer_status(latecomer.writer)
             ends = [spell.end for spell in spells if spell.from_seq <= last_seq]
-            yield max(latecomer.from_time, *ends) if ends else latecomer.from_time
+            yield max((latecomer.from_time, *ends))
     if requirement.from_time is not None:
         for report in domain.coverage.late_reports:
             if report.min_time is not None and report.max_time >= requirement.from_time:
@@ -500,20 +500,21 @@ def _list_lags(
     time: int | None,
     mark: Mark | None,
 ) -> Iterator[Lack]:
-    seq = _find_reached_seq(domain, requirement)
+    """Yield the lack if the dataset has not read to the `mark` that answers a time."""
+    reached_seq = _find_reached_seq(domain, requirement)
     history = domain.history
-    if mark is not None and seq >= mark.seq:
-        if read_offsets.at_most is not None and time is not None and read_offsets.at_most < time:
-            yield _wait("not_read", f"it is complete to {requirement.format(read_offsets.at_most)}")
+    if mark is not None and reached_seq >= mark.seq:
+        at_most = read_offsets.at_most
+        if at_most is not None and time is not None and at_most < time:
+            yield _wait("not_read", f"it is complete to {requirement.format(at_most)}")
         return
-    is_none = seq < history.first_seq
-    read_up_to = "no mark yet"
-    if not is_none:
-        read_up_to = f"the mark of {requirement.format(history.mark(seq).lower)}"
+    reached_place = "no mark yet"
+    if reached_seq >= history.first_seq:
+        reached_place = f"the mark of {requirement.format(history.mark(reached_seq).lower)}"
     subject = "the offsets reach"
     if read_offsets.position is None:
         subject = "the claim reaches"
-    yield _wait("not_read", f"{subject} {read_up_to}")
+    yield _wait("not_read", f"{subject} {reached_place}")
 
 
 def _list_expired(
@@ -657,6 +658,7 @@ def _describe_late(domain: JudgedDomain, late_writer: LateWriter, status: Verdic
 def _describe(
     domain: JudgedDomain, requirement: Requirement, verdict: Verdict, description: str
 ) -> str:
+    """Return the sentence of an answer. The `description` is empty while it waits."""
     remarks: tuple[str, ...] = ()
     if requirement.read is not None:
         remarks = requirement.read.remarks

@@ -77,10 +77,10 @@ def _describe_fault(error: Mapping[str, Any]) -> str:
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
         return describe_pattern(pattern)
-    words = FAULT_WORDS.get(error["type"])
-    if words is None:
+    template = FAULT_WORDS.get(error["type"])
+    if template is None:
         return str(error["msg"]).removeprefix("Value error, ")
-    return words.format(**error.get("ctx", {})) + describe_input(error.get("input"))
+    return template.format(**error.get("ctx", {})) + describe_input(error.get("input"))
 
 
 def describe_pattern(pattern: str) -> str:

@@ -141,7 +141,7 @@ def find_faults(facts: ExaminedStream) -> Iterator[WriterFault]:
         for fields in row["because"]:
             fact = LogFact(**fields)
             if fact.kind != "passed":
-                remedy = describe_fact(fact)[1]
+                remedy = describe_fact(fact).remedy
                 yield WriterFault(row["writer"], fact.kind.replace("_", " "), remedy)
     observers = {row["writer"] for row in page["writers"] if row["observes"]}
     has_no_positions = is_mostly_without_positions(page["writers"])

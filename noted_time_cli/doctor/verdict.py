@@ -34,14 +34,16 @@ class Finding:
     remedy: str = ""
 
 
-def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
+def judge(check: str, faults: Iterable[tuple[object, str, str]], fact_if_ok: str) -> list[Finding]:
     """Return a finding for each real fault, or else one finding that is ok.
 
     >>> [finding.outcome for finding in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
     """
-    findings = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
-    return findings or [Finding(check, "ok", otherwise)]
+    findings = [
+        Finding(check, "wrong", fact, remedy) for is_real, fact, remedy in faults if is_real
+    ]
+    return findings or [Finding(check, "ok", fact_if_ok)]
 
 
 @dataclass(frozen=True, slots=True)

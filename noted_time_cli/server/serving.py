@@ -200,12 +200,12 @@ def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> 
 
 
 def _check_address(
-    gate: Gate, place: ListenAddress, database: str, names: Sequence[str] | None
+    gate: Gate, place: ListenAddress, database: str, insecure_names: Sequence[str] | None
 ) -> None:
     """Raise `Rejected` if the network can reach the controller and it requires no token."""
     from controller.api.gate.access import is_loopback
 
-    if is_loopback(place.host) or gate.is_token_required() or names is not None:
+    if is_loopback(place.host) or gate.is_token_required() or insecure_names is not None:
         return
     raise Rejected(
         f"{place.host} can be reached by others, and there is no token: create one with "

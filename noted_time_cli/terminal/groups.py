@@ -31,10 +31,10 @@ class CommandGroup(TyperGroup):
         name = args[0]
         if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
             ctx.fail(_explain_absence(ctx, name, [*self.commands, "--help"]))
-        resolved_command = super().resolve_command(ctx, args)
-        if resolved_command[1] is not None:
-            hide_flag_types(resolved_command[1].get_params(ctx))
-        return resolved_command
+        resolved_name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            hide_flag_types(command.get_params(ctx))
+        return resolved_name, command, rest
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as typer's
         """Replace the words of pydantic, which typer repeats, by the words of the API."""

@@ -24,12 +24,12 @@ def plug_in(groups: Mapping[str, typer.Typer], extensions: FoundExtensions) -> F
         for extension in extensions.used
         if (reason := _find_misfit(groups, extension))
     }
-    fitting = extensions.refuse(reasons)
-    for extension in fitting.used:
+    fitting_extensions = extensions.refuse(reasons)
+    for extension in fitting_extensions.used:
         for command in extension.commands:
             group, _, word = command.words.rpartition(" ")
             _add_command(groups[group], word, command, extension.name)
-    return fitting
+    return fitting_extensions
 
 
 def _find_misfit(groups: Mapping[str, typer.Typer], extension: Extension) -> str | None:

@@ -33,14 +33,14 @@ def check_leads(rows: Rows, ahead_ms: int) -> None:
     """
     if rows.arrivals is None:
         return
-    lead = find_lead(rows.arrivals, rows.times, ahead_ms)
-    if lead is None:
+    median_lead_ms = find_lead(rows.arrivals, rows.times, ahead_ms)
+    if median_lead_ms is None:
         return
     leads = rows.times - rows.arrivals
-    number = int(np.count_nonzero(leads > ahead_ms))
+    ahead_count = int(np.count_nonzero(leads > ahead_ms))
     fact = (
-        f"{number:,} of {pluralize(len(leads), 'row')} are ahead of their arrival by more than "
-        f"{format_duration(ahead_ms)}, by {format_duration(lead)} in the median"
+        f"{ahead_count:,} of {pluralize(len(leads), 'row')} are ahead of their arrival by more "
+        f"than {format_duration(ahead_ms)}, by {format_duration(median_lead_ms)} in the median"
     )
     factor = _find_factor(rows.times, rows.arrivals)
     if factor is not None:
@@ -50,7 +50,7 @@ def check_leads(rows: Rows, ahead_ms: int) -> None:
         )
     hours = int(leads.max()) // HOUR_MS + 1
     planned_remedy = f"If these times are planned, pass --ahead {hours}h"
-    if is_offset(lead):
+    if is_offset(median_lead_ms):
         raise Rejected(
             f"{fact}: a zone? If the times of {rows.event_time} are local, pass their --zone. "
             f"{planned_remedy}"

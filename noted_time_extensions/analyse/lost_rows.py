@@ -50,11 +50,11 @@ class LocatedRows(NamedTuple):
             is_writer = np.isin(self.names, [*promises])
             if np.any(is_writer):
                 return np.where(is_writer, self.names, "")
-        names = np.full(len(self.times), "", object)
+        row_writers = np.full(len(self.times), "", object)
         for segment, (owner, first_offset) in owners.items():
             is_owned = (self.segments == segment) & (self.offsets >= first_offset)
-            names[is_owned] = owner
-        return names
+            row_writers[is_owned] = owner
+        return row_writers
 
 
 class LostRows(NamedTuple):

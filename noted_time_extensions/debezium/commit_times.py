@@ -147,9 +147,9 @@ class CommitTimes:
         self._is_caught_up = True
         if self._accepts_gaps:
             self._accept_gaps()
-        missing = self.find_missing_connectors()
-        if missing:
-            self._warnings.append(self._describe_missing(missing))
+        missing_connectors = self.find_missing_connectors()
+        if missing_connectors:
+            self._warnings.append(self._describe_missing(missing_connectors))
 
     def judge(self, now: int) -> ProvenTime | NoTime:
         """Return the time that is proven at `now` (Unix ms), or why none is."""
@@ -239,9 +239,9 @@ class CommitTimes:
     def _find_stop(self, now: int) -> str | None:
         for part, clock in self._clocks.items():
             if clock.read_at is not None and now - clock.read_at >= STOPPED_MS:
-                since = format_time(clock.read_at)
+                last_read = format_time(clock.read_at)
                 return (
-                    f"connector {part.connector!r} has committed no offset since {since}: see "
+                    f"connector {part.connector!r} has committed no offset since {last_read}: see "
                     "whether it runs"
                 )
         return None

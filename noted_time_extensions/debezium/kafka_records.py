@@ -38,16 +38,16 @@ class RecordsOfTopic:
         if operations and "READ" not in operations:
             raise Rejected(NO_RIGHT.format(topic=name))
 
-    def read(self, *, most_former: int | None = None) -> Iterator[Message]:
-        """Yield the new records, and of each partition the `most_former` ones, or all."""
+    def read(self, *, max_earlier: int | None = None) -> Iterator[Message]:
+        """Yield the new records, and of each partition the `max_earlier` ones, or all."""
         look = self._topic.look_again(committed=True)
         self._topic.check_leaders(look.unknown)
-        firsts: dict[int, int] = {}
+        first_offsets: dict[int, int] = {}
         for partition in look.ends.keys() - self._reader.position:
             end = look.ends[partition]
-            firsts[partition] = 0 if most_former is None else max(0, end - most_former)
-        if firsts:
-            self._reader.begin(firsts)
+            first_offsets[partition] = 0 if max_earlier is None else max(0, end - max_earlier)
+        if first_offsets:
+            self._reader.begin(first_offsets)
         for _, _, message in self._reader.read(look.ends):
             yield message
         self.is_at_end = not self._reader.find_behind(look.ends)
@@ -86,7 +86,7 @@ class Heartbeats:
             except Rejected as refusal:  # the first message creates the topic
                 times.miss_heartbeats(prefix, str(refusal))
                 continue
-            for message in records.read(most_former=MOST_FORMER_HEARTBEATS):
+            for message in records.read(max_earlier=MOST_FORMER_HEARTBEATS):
                 _, written_at = message.timestamp()
                 times.take_heartbeat(prefix, message.value(), written_at)
 

@@ -95,10 +95,10 @@ class SourceClock:
         self._largest_us = max(proven_us, self._largest_us or proven_us)
 
     def _find_step_back(self, commit: SourceCommit) -> SteppedBack | None:
-        last = self._last
+        last_commit = self._last
         largest_us = self._largest_us
-        if last is None or largest_us is None or commit.place == last.place:
+        if last_commit is None or largest_us is None or commit.place == last_commit.place:
             return None
-        if commit.time_us + self.delay_us >= min(largest_us, last.time_us):
+        if commit.time_us + self.delay_us >= min(largest_us, last_commit.time_us):
             return None
         return SteppedBack(largest_us, commit.time_us)

@@ -228,12 +228,12 @@ class LogTimes(LogEnds):
 
     def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:
         """Return the largest time, or `None` if the rows have to be read."""
-        kind = parquet.schema_arrow.field(self._field).type
-        is_timestamp = pa.types.is_timestamp(kind)
+        column_type = parquet.schema_arrow.field(self._field).type
+        is_timestamp = pa.types.is_timestamp(column_type)
         is_scaled = self._form.format is None and self._form.unit != "d"
-        if not is_timestamp and not (kind == pa.int64() and is_scaled):
+        if not is_timestamp and not (column_type == pa.int64() and is_scaled):
             return None
-        if is_timestamp and self._form.find_zone(self._field, kind.tz) is not None:
+        if is_timestamp and self._form.find_zone(self._field, column_type.tz) is not None:
             return None  # the clock of the zone may have been put back
         if count_nulls(parquet, self._field) != 0:
             return None  # the newest row may have no time

@@ -215,11 +215,11 @@ class SegmentLogWriter:
         for domain, span in spans.items():
             bound = self.client.late_below(domain)
             if bound is not None and span.least < bound:
-                for late in find_late_rows(table, self._columns[domain], bound):
-                    self._late_rows += late.rows
+                for late_rows in find_late_rows(table, self._columns[domain], bound):
+                    self._late_rows += late_rows.rows
                     with suppress(Fenced):
                         self.client.wrote_late(
-                            late.rows, late.min_time, late.max_time, domain=domain
+                            late_rows.rows, late_rows.min_time, late_rows.max_time, domain=domain
                         )
 
 

@@ -102,11 +102,11 @@ class RecordTimes(TopicPoller):
     def _read(self) -> TopicLook:
         """Read new records for at most two seconds."""
         look = self._begin()
-        named_from = LARGEST_TIME
+        named_from_time = LARGEST_TIME
         if self._ahead_ms is not None:
             now = self._clock()
             self._latest = now + self._ahead_ms
-            named_from = now + CLOCK_AHEAD_MS
+            named_from_time = now + CLOCK_AHEAD_MS
         late_below = self._find_late_bound()
         times = self._times
         for partition, offset, message in self._reader.read(look.ends):
@@ -122,7 +122,7 @@ class RecordTimes(TopicPoller):
             self._reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
-                if time > named_from:
+                if time > named_from_time:
                     self._remember_moved(partition, offset, time, message)
             if least_time < late_below and type(least_time) is not FirstPass:
                 self._late.add(LateRows(1, least_time, least_time))
@@ -154,7 +154,7 @@ class RecordTimes(TopicPoller):
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
         """Return no time for a record without an event, and for one that is passed over."""
         fault: Exception | None = None
-        until = LARGEST_TIME
+        latest_time = LARGEST_TIME
         event_time: EventTime = []
         try:
             event_time = self._time_of(message)
@@ -176,7 +176,7 @@ class RecordTimes(TopicPoller):
         if time > self._latest:
             self._largest = max(time, self._largest)
             fault = Rejected(f"{format_time(time)} is ahead of this clock")
-            until = time
+            latest_time = time
         if type(time) is FirstPass:
             self.twice += 1
             if self.twice == 1:
@@ -189,7 +189,7 @@ class RecordTimes(TopicPoller):
             self._passed.end(partition)
         else:
             self._reader.pass_over(partition, offset, fault, _as_text(message.key()))
-            self._passed.add(partition, offset, now=self._clock(), until=until)
+            self._passed.add(partition, offset, now=self._clock(), until=latest_time)
         return None if fault else event_time
 
     def _take_null(self, partition: int, offset: int, null: NullTime, message: Message) -> None:
@@ -379,15 +379,15 @@ class KafkaFields(RecordTimes):
             self._passed.drop_below(self._topic.begins())
         active_partitions = self._open.find_active(look.high, self._reader.position)
         active_partitions |= self._passed.find_active(now=now)
-        newest: dict[int, int | None] = dict.fromkeys(active_partitions)
-        newest |= self._times
+        newest_times: dict[int, int | None] = dict.fromkeys(active_partitions)
+        newest_times |= self._times
         self._largest = max((self._largest, *self._times.values()))
         self._times = {}
-        largest = None
+        largest_time = None
         if not self._has_skipped and self._largest != LEAST_TIME:
-            largest = self._largest
+            largest_time = self._largest
         facts = (*self._passed.list_facts(now=now), *self._build_facts(look))
-        return Seen(dict(self._reader.position), newest, largest, facts)
+        return Seen(dict(self._reader.position), newest_times, largest_time, facts)
 
     def _begin(self) -> TopicLook:
         look = super()._begin()

@@ -62,13 +62,13 @@ def registered_time(
     An Avro schema that refers to itself or nests deeper than 64 levels is `Rejected`, because its
     decoder could end the process.
     """
-    records = _RecordDecoder(registry, message)
+    decoder = _RecordDecoder(registry, message)
     names = field.split(".")
 
     def get_time(record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
-        return [_convert_value(value) for value in get_values(records.decode(record), names)]
+        return [_convert_value(value) for value in get_values(decoder.decode(record), names)]
 
-    finalize(get_time, records.close)
+    finalize(get_time, decoder.close)
     return get_time
 
 
@@ -81,20 +81,24 @@ def is_deep(text: str) -> bool:
         return True
 
 
-def _count_levels(schema: Any, space: str, levels: dict[str, float]) -> float:  # noqa: ANN401 - JSON
+def _count_levels(schema: Any, namespace: str, levels: dict[str, float]) -> float:  # noqa: ANN401 - JSON
     """Return how deep values nest. `levels` has the named types, infinite inside their own."""
     if isinstance(schema, str):
-        return max(levels.get(f"{space}.{schema}", 0), levels.get(schema, 0))
+        return max(levels.get(f"{namespace}.{schema}", 0), levels.get(schema, 0))
     if isinstance(schema, list):
-        return max((_count_levels(kind, space, levels) for kind in schema), default=0)
+        return max(
+            (_count_levels(inner_type, namespace, levels) for inner_type in schema), default=0
+        )
     name = schema.get("name", "")
     if "." not in name:
-        name = f"{schema.get('namespace', space)}.{name}"
-    inner_space = name.rpartition(".")[0]
+        name = f"{schema.get('namespace', namespace)}.{name}"
+    inner_namespace = name.rpartition(".")[0]
     inner_types = [field["type"] for field in schema.get("fields", ())]
     inner_types.append(schema.get("items", schema.get("values", schema["type"])))
     levels[name] = inf
-    levels[name] = 1 + max(_count_levels(kind, inner_space, levels) for kind in inner_types)
+    levels[name] = 1 + max(
+        _count_levels(inner_type, inner_namespace, levels) for inner_type in inner_types
+    )
     return levels[name]
 
 

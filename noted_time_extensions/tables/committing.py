@@ -140,6 +140,13 @@ def _find_unwritten(memory: Sequence[RememberedBatch], number: int) -> int:
     return min(last_done + 1, number)
 
 
+def _find_part(records: Iterable[Claim], part: str) -> Claim | None:
+    for record in records:
+        if record.part == part:
+            return record
+    return None
+
+
 def find_committed_part(
     history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch] = (), *, run: str = ""
 ) -> Claim | None:
@@ -152,21 +159,17 @@ def find_committed_part(
     older than the table, or if the memory shows that this `run` has written the part before.
     """
     query_records = _list_query_records(history, claim)
-    newest = max((record.batch for _, record in query_records), default=-1)
-    if newest > claim.batch:
-        raise _refuse_old_checkpoint(history, claim, query_records, f"and batch {newest}")
+    newest_number = max((record.batch for _, record in query_records), default=-1)
+    if newest_number > claim.batch:
+        raise _refuse_old_checkpoint(history, claim, query_records, f"and batch {newest_number}")
     batch_records = [record for _, record in query_records if record.batch == claim.batch]
     if any(record.id and record.plan != claim.plan for record in batch_records):
         raise _refuse_old_checkpoint(history, claim, query_records, "with other content")
-    committed_record = None
-    for record in batch_records:
-        if record.part == claim.part:
-            committed_record = record
-            break
+    committed_record = _find_part(batch_records, claim.part)
     if committed_record is None or committed_record.merges:
         return committed_record
-    runs = [batch.runs.get(claim.part) for batch in memory if batch.batch == claim.batch]
-    if run and run in runs:
+    writing_runs = [batch.runs.get(claim.part) for batch in memory if batch.batch == claim.batch]
+    if run and run in writing_runs:
         raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
     return committed_record
 

@@ -78,9 +78,11 @@ def _build_delta_history(
 ) -> TableHistory:
     commits = sorted((parse_delta_commit(row) for row in rows), key=lambda commit: commit.id)
     if at is not None and commits:
-        newest = commits[-1].id
-        if not str(at).isdecimal() or int(at) > newest:
-            raise Rejected(f"there is no version {at!r} of the table: the newest is {newest}")
+        newest_version = commits[-1].id
+        if not str(at).isdecimal() or int(at) > newest_version:
+            raise Rejected(
+                f"there is no version {at!r} of the table: the newest is {newest_version}"
+            )
         commits = [commit for commit in commits if commit.id <= int(at)]
     return TableHistory(commits, properties, table, is_numbered=True)
 
@@ -94,17 +96,14 @@ def parse_delta_commit(row: Row) -> Commit:
     parameters = row.get("operationParameters")
     if not isinstance(parameters, Mapping):
         parameters = {}
-    change: Change = "none" if operation in SAME_ROWS_OPERATIONS else "other"
     renamed_columns: tuple[str, ...] = ()
     if operation == RENAME_OPERATION:
-        change = "none"
         old_column = str(parameters.get("oldColumnPath", ""))
         new_column = str(parameters.get("newColumnPath", ""))
         renamed_columns = (old_column, new_column)
     mode = parameters.get(APPEND_PARAMETERS.get(operation, ""), "")
-    if mode == "Append" or (change == "other" and version == 0):
-        change = "append"
-    elif mode:
+    change = _find_delta_change(operation, mode, version)
+    if mode and change != "append":
         operation = f"{operation} ({mode})"
     claims = parse_claims(_parse_metadata(row.get(USER_METADATA)))
     parent = version - 1 if version else None
@@ -112,6 +111,17 @@ def parse_delta_commit(row: Row) -> Commit:
     if not isinstance(current_since, int):
         current_since = 0  # engines list it as a local time
     return Commit(version, parent, change, operation, claims, renamed_columns, current_since)
+
+
+def _find_delta_change(operation: str, mode: object, version: int) -> Change:
+    """Return how a commit changes the rows. The first one has none to replace."""
+    if mode == "Append":
+        return "append"
+    if operation == RENAME_OPERATION or operation in SAME_ROWS_OPERATIONS:
+        return "none"
+    if version == 0:
+        return "append"
+    return "other"
 
 
 def parse_iceberg_commit(row: Row) -> Commit:

@@ -84,13 +84,13 @@ def inherit(  # noqa: PLR0913 - the options of the command
     written_table.check_column(time_of)
     history = written_table.history
     record = build_inheritance(table, history, name, time_of, histories, delay_ms=delay_ms, at=at)
-    before = history.statuses().get(name)
-    former = None if before is None else before.complete_to
+    former_status = history.statuses().get(name)
+    former_complete_to = None if former_status is None else former_status.complete_to
     if record.id:
-        return Inheritance(record, former, is_repeated=True)
+        return Inheritance(record, former_complete_to, is_repeated=True)
     record = replace(record, id=token_hex(8))
     written_table.append_nothing(format_properties(history, record))
-    return Inheritance(record, former)
+    return Inheritance(record, former_complete_to)
 
 
 def _parse_pins(sources: Iterable[Pin | str]) -> list[Pin]:

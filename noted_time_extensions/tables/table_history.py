@@ -283,16 +283,16 @@ class TableHistory(Struct, frozen=True):
             return NoClaim(reason_without_claim)
         if names is None and not self.expects and len(wanted_names) > 1:
             return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted_names))), "ambiguous")
-        unknown = ClaimStatus(why=reason_without_claim)
-        wanted_statuses = {name: statuses.get(name, unknown) for name in wanted_names}
+        no_status = ClaimStatus(why=reason_without_claim)
+        wanted_statuses = {name: statuses.get(name, no_status) for name in wanted_names}
         reasons = []
         for name, status in wanted_statuses.items():
             if status.complete_to is None:
                 reasons.append(f"{name}: {status.why}")
         if not reasons:
             return _combine_claims(wanted_statuses, self.commits)
-        is_over = any(status.is_ended for status in wanted_statuses.values())
-        return NoClaim("; ".join(reasons), "claim_ended" if is_over else "not_claimed")
+        is_ended = any(status.is_ended for status in wanted_statuses.values())
+        return NoClaim("; ".join(reasons), "claim_ended" if is_ended else "not_claimed")
 
 
 def find_whether_all_keep(claims: Iterable[Claim]) -> bool | None:
@@ -355,7 +355,10 @@ def _least_steps(
 
 
 class _Fold:
-    """Walks through the commits of a history, and keeps the status of each name."""
+    """Walks through the commits of a history, and keeps the status of each name.
+
+    The place of a commit is its index in the history, and -1 for a parent that expired.
+    """
 
     def __init__(self, history: TableHistory) -> None:
         self._history = history

@@ -83,8 +83,8 @@ def _list_sources(
     if claim.complete_to is not None:
         delay_ms = min(parent.complete_to for parent in claim.inherits) - claim.complete_to
     written_at = times_made_current.get(status.at or 0, 0) // 1000 * 1000
-    since = f"since {format_time(written_at)}" if written_at else "again"
-    why = f"the job that writes {dataset} has not run {since}"
+    time_clause = f"since {format_time(written_at)}" if written_at else "again"
+    why = f"the job that writes {dataset} has not run {time_clause}"
     for parent in claim.inherits:
         parent_table = Dataset(parent.table)
         yield HopSource(parent_table, complete_to, delay_ms, why, parent.complete_to, streams)

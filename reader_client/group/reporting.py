@@ -167,14 +167,14 @@ class Reporting:
 
     def _step(self) -> Steps:
         reports = self._reports
-        leaving = reports.leaving
+        leave_request = reports.leaving
         is_silent = time.monotonic() - self._reported_at >= self._silence_s
         if self._is_due or (reports.is_online and is_silent):
             yield from self._report()
-        elif leaving is None:
+        elif leave_request is None:
             yield from self._refresh()
-        if leaving is not None:
-            yield from self._go_offline(leaving)
+        if leave_request is not None:
+            yield from self._go_offline(leave_request)
         self.backlog.call_listeners()
         self._news.notify()
         if not self._is_due and reports.leaving is None:

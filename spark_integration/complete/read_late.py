@@ -105,7 +105,9 @@ def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, 
         log.warning(
             "topic %r: late rows below the cut of mark %d, written at %s, cannot be found, because "
             "the controller keeps no older mark",
-            *(topic, marks.first_seq, format_time(marks.written[0])),
+            topic,
+            marks.first_seq,
+            format_time(marks.written[0]),
         )
     return marks.cut(max(0, number))
 
@@ -120,7 +122,10 @@ def _find_ranges(
             log.warning(
                 "topic %r, partition %d: the records from %d to %d were deleted and may have been "
                 "late",
-                *(topic, partition, first, begin),
+                topic,
+                partition,
+                first,
+                begin,
             )
         yield partition, OffsetRange(min(max(first, begin), end), end)
 
@@ -175,8 +180,8 @@ def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple
 
 def _map_writers(answer: NotedMarksAnswer, column: str | None) -> Column:
     if column is not None:
-        name = F.col(f"`{column}`").cast("string")
-        return F.when(name.isin([*answer.promises]), name)
+        name_column = F.col(f"`{column}`").cast("string")
+        return F.when(name_column.isin([*answer.promises]), name_column)
     owner_columns = [
         F.when((F.col("partition") == partition) & (F.col("offset") >= first_offset), owner)
         for partition, (owner, first_offset) in answer.owners.items()

@@ -48,8 +48,8 @@ def require(
 ) -> None:
     """Raise `SparkTooOld` or `SparkTooNew` if a part does not run with Spark.
 
-    Spark is by default this process's PySpark. A part of an extension states the release that is
-    `needed_release`, and the `alternative` with an older one.
+    `running` is the version of Spark, by default of this process's PySpark. A part of an extension
+    states the release that is `needed_release`, and the `alternative` with an older one.
 
     >>> require("PositionListener", "3.5.9")
     >>> require("with_noted_watermark", "4.1.4")
@@ -60,8 +60,10 @@ def require(
     running = running or pyspark.__version__
     release = parse_release(running)
     needed_release = needed_release or NEEDED_RELEASES.get(part, OLDEST)
-    if fault_and_remedy := find_untested(running):
-        raise SparkTooNew(": ".join(fault_and_remedy))
+    fault_and_remedy = find_untested(running)
+    if fault_and_remedy is not None:
+        fault, remedy = fault_and_remedy
+        raise SparkTooNew(f"{fault}: {remedy}")
     if release < needed_release:
         requirement = (
             f"PySpark {needed_release[0]}.{needed_release[1]} or newer, and {running} runs here"

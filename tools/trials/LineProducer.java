@@ -15,40 +15,50 @@ import org.apache.kafka.common.serialization.*;
  * In place of one that begins with "?" the value "instead" is sent if it is not delivered.
  */
 public class LineProducer {
-    public static void main(String[] given) throws Exception {
+    private static final String REFUSED_VALUE = "refused";
+
+    public static void main(String[] arguments) throws Exception {
         var settings = new Properties();
-        settings.load(Files.newBufferedReader(Path.of(given[0])));
-        var text = new StringSerializer();
-        Serializer<String> value = (topic, line) -> {
-            if (line.equals("refused")) throw new SerializationException("as planned");
-            return text.serialize(topic, line);
+        settings.load(Files.newBufferedReader(Path.of(arguments[0])));
+        String topic = arguments[1];
+        var keySerializer = new StringSerializer();
+        Serializer<String> valueSerializer = (name, value) -> {
+            if (value.equals(REFUSED_VALUE)) throw new SerializationException("as planned");
+            return keySerializer.serialize(name, value);
         };
         var lines = new BufferedReader(new InputStreamReader(System.in));
         var machine = (com.sun.management.OperatingSystemMXBean)
             ManagementFactory.getOperatingSystemMXBean();
-        try (var producer = new KafkaProducer<>(settings, text, value)) {
-            Callback instead = (at, error) -> {
-                if (error != null) producer.send(new ProducerRecord<>(given[1], "instead"));
-            };
+        try (var producer = new KafkaProducer<>(settings, keySerializer, valueSerializer)) {
             for (String line; (line = lines.readLine()) != null; ) {
-                long begun = machine.getProcessCpuTime();
-                String[] row = line.split("\t", -1);
-                if (row.length == 3) {
-                    try {
-                        producer.send(new ProducerRecord<>(given[1],
-                            row[1].isEmpty() ? null : Integer.valueOf(row[1]),
-                            row[0].isEmpty() ? null : Long.valueOf(row[0]), null, row[2]),
-                            row[2].startsWith("?") ? instead : null);
-                    } catch (SerializationException refused) {
-                        System.err.println(refused);
-                    }
+                long startNs = machine.getProcessCpuTime();
+                String[] columns = line.split("\t", -1);
+                if (columns.length == 3) {
+                    send(producer, topic, columns);
                     continue;
                 }
                 int count = line.isEmpty() ? 0 : Integer.parseInt(line.substring(1));
-                while (count-- > 0) producer.send(new ProducerRecord<>(given[1], line));
+                for (int number = 0; number < count; number++)
+                    producer.send(new ProducerRecord<>(topic, line));
                 producer.flush();
-                System.out.println(machine.getProcessCpuTime() - begun);
+                System.out.println(machine.getProcessCpuTime() - startNs);
             }
+        }
+    }
+
+    /** Sends a record: its timestamp and partition may be empty. */
+    private static void send(Producer<String, String> producer, String topic, String[] columns) {
+        Long stamp = columns[0].isEmpty() ? null : Long.valueOf(columns[0]);
+        Integer partition = columns[1].isEmpty() ? null : Integer.valueOf(columns[1]);
+        String value = columns[2];
+        Callback callback = null;
+        if (value.startsWith("?")) callback = (metadata, error) -> {
+            if (error != null) producer.send(new ProducerRecord<>(topic, "instead"));
+        };
+        try {
+            producer.send(new ProducerRecord<>(topic, partition, stamp, null, value), callback);
+        } catch (SerializationException error) {
+            System.err.println(error);
         }
     }
 }

@@ -286,11 +286,11 @@ class Channel:
             finally:
                 self._reports_in = outer
 
-    def _wait(self, until: float) -> None:
+    def _wait(self, deadline: float) -> None:
         while under_way := self.tracker.under_way:
             if self.is_reporting:
                 raise Rejected("on_delivery runs inside a poll: it cannot wait for deliveries")
-            left_s = until - clocks.monotonic()
+            left_s = deadline - clocks.monotonic()
             if left_s <= 0:
                 raise Unreachable(
                     f"writer {self.client.writer!r}: Kafka has not acknowledged "

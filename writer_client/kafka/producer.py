@@ -383,17 +383,17 @@ class KafkaNotedProducer(Closing):
         """
         if self._channel.is_closed or self._pid != os.getpid():
             return
-        until = compute_deadline(timeout)
+        deadline = compute_deadline(timeout)
         try:
             if self._tracker.phase is ProducerState.OPEN:
-                self._channel.abort_transaction(max(0.0, until - clocks.monotonic()))
-            self.flush(max(0.0, until - clocks.monotonic()))
+                self._channel.abort_transaction(max(0.0, deadline - clocks.monotonic()))
+            self.flush(max(0.0, deadline - clocks.monotonic()))
         finally:
             self._channel.close()
             self._waiting.fail()
             open_clients.discard(self)
             self._background.wake()
-            self.client.end(max(0.0, until - clocks.monotonic()))
+            self.client.end(max(0.0, deadline - clocks.monotonic()))
 
     def end_soon(self) -> None:
         """Post the waiting notes at once."""

@@ -249,13 +249,15 @@ class Writer(ABC, Generic[Network]):
         rows may have any time up to the lower.
         """
         with self._lock_for_note():
-            max_ms = None if max_time is None else unix_ms_of(max_time)
-            late = LateRows(rows, unix_ms_of(min_time), max_ms)
-            if is_reversed(late):
+            max_time_ms = None if max_time is None else unix_ms_of(max_time)
+            late_rows = LateRows(rows, unix_ms_of(min_time), max_time_ms)
+            if is_reversed(late_rows):
                 raise Rejected("`max_time` is before `min_time`: exchange them")
-            self._outbox.count_late_rows(self._resolve_domain(domain), late)
+            self._outbox.count_late_rows(self._resolve_domain(domain), late_rows)
             bound = self.late_below(domain)
-            self._notices.count_late_rows(late.min_time, late.min_time if bound is None else bound)
+            self._notices.count_late_rows(
+                late_rows.min_time, late_rows.min_time if bound is None else bound
+            )
             self._notices.report_late_rows(self._outbox.late_rows, clocks.monotonic())
         self._notices.emit()
 

@@ -44,20 +44,20 @@ def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[
     aggregator = view.stream.aggregator
     history = view.history
     now = view.now.wall
-    final = aggregator.succession.final
-    offsets = aggregator.domains.segments.offsets
-    last = history.last
-    cut = {} if last is None else last.cut.offsets
+    final_offsets = aggregator.succession.final
+    noted_offsets = aggregator.domains.segments.offsets
+    last_mark = history.last
+    cut_offsets = {} if last_mark is None else last_mark.cut.offsets
     for member, segment in islice(_list_observed_segments(view, members), IDLE_EXAMINED):
-        since = history.moved_at(segment)
+        moved_at = history.moved_at(segment)
         if (
-            since is not None
-            and segment not in final
-            and offsets[segment] <= cut.get(segment, 0)
-            and now - since >= view.stream.settings.writer_timeout_ms
+            moved_at is not None
+            and segment not in final_offsets
+            and noted_offsets[segment] <= cut_offsets.get(segment, 0)
+            and now - moved_at >= view.stream.settings.writer_timeout_ms
         ):
-            heard_ms = _find_heard_ms(view, member)
-            yield describe_quiet_segment(segment, now - since, member.writer, heard_ms)
+            unheard_ms = _find_heard_ms(view, member)
+            yield describe_quiet_segment(segment, now - moved_at, member.writer, unheard_ms)
 
 
 def _list_observed_segments(view: View, members: Sequence[Member]) -> Iterator[tuple[Member, int]]:
@@ -69,8 +69,8 @@ def _list_observed_segments(view: View, members: Sequence[Member]) -> Iterator[t
 
 def _describe_idle_writer(view: View, member: Member) -> str:
     idle_ms = view.served_ms - member.changed_served_ms
-    heard_ms = _find_heard_ms(view, member)
-    return describe_idle_writer(member.writer, [*member.position], idle_ms, heard_ms)
+    unheard_ms = _find_heard_ms(view, member)
+    return describe_idle_writer(member.writer, [*member.position], idle_ms, unheard_ms)
 
 
 def _find_heard_ms(view: View, member: Member) -> int:

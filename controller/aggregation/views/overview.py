@@ -49,8 +49,12 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
         (assessment.held_ms for assessment in assessments if assessment.condition == "held_back"),
         default=0,
     )
-    number = stream.aggregator.domains.census.members["excluded"]
-    rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
+    excluded_count = stream.aggregator.domains.census.members["excluded"]
+    rank = (
+        rank_by_name(name)
+        if sort == "name"
+        else _build_rank(name, held_ms, silence, excluded_count)
+    )
     return rank, condition
 
 
@@ -100,10 +104,12 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
         written_at=None,
         recent_lags_ms=_sample_lags(history, wall_ms),
     )
-    last = history.last
-    if last is None:
+    last_mark = history.last
+    if last_mark is None:
         return row
-    return replace(row, lower=last.lower, upper=last.upper, written_at=last.written_at)
+    return replace(
+        row, lower=last_mark.lower, upper=last_mark.upper, written_at=last_mark.written_at
+    )
 
 
 def _build_live_domain_row(view: View, silence: Silence | None) -> DomainRow:

@@ -24,10 +24,10 @@ def locate_position(
 def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
     lags: dict[str, int | None] = {}
     for domain, window in windows.items():
-        last = stream.histories[domain].last
+        last_mark = stream.histories[domain].last
         lags[domain] = None
-        if last is not None and window.lower is not None:
-            lags[domain] = last.lower - window.lower
+        if last_mark is not None and window.lower is not None:
+            lags[domain] = last_mark.lower - window.lower
     return lags
 
 
@@ -43,13 +43,13 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
         unfinished_lags = [lags[segment] for segment in segments if not is_read(segment, position)]
         unfinished_counts[reader] = len(unfinished_lags)
         largest_lags[reader] = find_largest_lag(unfinished_lags)
-    largest = max((lag for lag in largest_lags.values() if lag is not None), default=0)
+    largest_lag = max((lag for lag in largest_lags.values() if lag is not None), default=0)
     if None in largest_lags.values():  # a reader before all marks has the largest lag
-        last = stream.history(domain).last
-        first = stream.history(domain).after(0, 1)
-        largest = last.lower - first[0].lower + 1 if last is not None else 0
+        last_mark = stream.history(domain).last
+        first_marks = stream.history(domain).after(0, 1)
+        largest_lag = last_mark.lower - first_marks[0].lower + 1 if last_mark is not None else 0
     return {
-        reader: ReaderLag(lag, unfinished_counts[reader] * _find_share(lag, largest))
+        reader: ReaderLag(lag, unfinished_counts[reader] * _find_share(lag, largest_lag))
         for reader, lag in largest_lags.items()
     }
 
@@ -57,21 +57,21 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
 def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], int]], int]:
     """Return the lags by stream, group and domain, and how many groups are not measured."""
     labelled_lags: list[tuple[list[str], int]] = []
-    groups = segments = not_shown = 0
+    group_count = segment_count = hidden_count = 0
     for stream in streams:
         for name in stream.groups:
             position = stream.groups[name].position
-            if groups >= GROUPS_SHOWN or segments + len(position) > SEGMENTS_READ:
-                not_shown += 1
+            if group_count >= GROUPS_SHOWN or segment_count + len(position) > SEGMENTS_READ:
+                hidden_count += 1
                 continue
-            groups += 1
-            segments += len(position)
+            group_count += 1
+            segment_count += len(position)
             lags = find_lags(stream, stream.windows(position))
             labels = [stream.record.name, name]
             labelled_lags += [
                 ([*labels, domain], lag) for domain, lag in lags.items() if lag is not None
             ]
-    return labelled_lags, not_shown
+    return labelled_lags, hidden_count
 
 
 def _find_share(lag: int | None, largest: int) -> float:

@@ -61,16 +61,18 @@ def has_never_noted(member: Member) -> bool:
 def summarize_silence(stream: StreamState) -> str:
     census = stream.aggregator.domains.census.members
     excluded_members = [*find_excluded(stream)]
-    number = census["excluded"]
+    excluded_count = census["excluded"]
     if excluded_members and all(map(has_never_noted, excluded_members)):
-        return describe_never_noted(number)
+        return describe_never_noted(excluded_count)
     last_at = max(
         (member.heard_at for member in excluded_members if member.heard_at is not None),
         default=None,
     )
     are_silent = all(map(_has_timed_out, excluded_members))
-    is_rest = census["finished"] > 0
-    return describe_silence(number, last_at, are_silent=are_silent, is_rest=is_rest)
+    has_finished_writers = census["finished"] > 0
+    return describe_silence(
+        excluded_count, last_at, are_silent=are_silent, has_finished_writers=has_finished_writers
+    )
 
 
 def list_remedies(stream: StreamState, *, is_missing: bool) -> Iterator[str]:

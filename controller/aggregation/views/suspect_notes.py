@@ -45,16 +45,16 @@ def find_hints(view: View) -> list[Hint]:
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
-    recent = (
+    recent_reports = (
         report for report in stream.late_reports[domain] if report.last_seen_at > now - LATELY_MS
     )
-    for report in sum_by_writer(recent):
-        span = format_seconds(max(LATELY_MS, now - report.first_seen_at))
+    for report in sum_by_writer(recent_reports):
+        period = format_seconds(max(LATELY_MS, now - report.first_seen_at))
         if report.rows:
             member = stream.aggregator.domains.members.get(report.writer)
-            detail = _describe_late_rows(report, span, member)
+            detail = _describe_late_rows(report, period, member)
         else:
-            fault = f"noted below the watermark in the last {span} and declared no event times"
+            fault = f"noted below the watermark in the last {period} and declared no event times"
             detail = f"{fault}: some of its rows may be late."
         yield Hint(report.writer, "late", detail)
 

@@ -49,11 +49,11 @@ class Vouching:
     @property
     def forgotten_seq(self) -> int:
         """The last mark when a member was last forgotten, or 0."""
-        lower = self._find_forgotten_lower()
-        last = self.history.last
-        if lower is None or last is None:
+        forgotten_lower = self._find_forgotten_lower()
+        last_mark = self.history.last
+        if forgotten_lower is None or last_mark is None:
             return 0
-        return self.history.complete_to(min(lower, last.lower)).seq
+        return self.history.complete_to(min(forgotten_lower, last_mark.lower)).seq
 
     def _find_forgotten_lower(self) -> int | None:
         return self._stream.aggregator.domains[self.domain].roster.forgotten_lower
@@ -67,17 +67,18 @@ class Vouching:
     def tally(self, marks: Sequence[tuple[int, int]]) -> Iterator[list[VouchedBy]]:
         """Yield who vouches at each of several marks, given by rising seq and time.
 
-        An empty list lets the caller pause; the results come last.
+        After each member it yields an empty list, so that the caller can pause. The last list has
+        the results.
         """
-        tally = CountsByWriter(marks, self.expected)
+        counts = CountsByWriter(marks, self.expected)
         for member in self.members:
             # the member may be forgotten after a pause
             if member.writer in self._stream.aggregator and self._is_counted(member):
-                tally.add(member.writer, *self._find_writer_status(member))
+                counts.add(member.writer, *self._find_writer_status(member))
             yield []
         forgotten_lower = self._find_forgotten_lower()
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
-        yield tally.results(names_known=are_names_known)
+        yield counts.results(names_known=are_names_known)
 
     def _find_writer_status(self, member: Member) -> tuple[Spells, WriterStatus]:
         track = member.track(self._number)
@@ -97,15 +98,15 @@ class Vouching:
         return self._stream.window(position, self.domain).lower_seq or 0
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> list[int]:
-        last = self.history.last
-        unknown = {segment for segment, offset in position.items() if offset}
-        unknown.difference_update(last.cut.offsets if last else ())
+        last_mark = self.history.last
+        unknown_segments = {segment for segment, offset in position.items() if offset}
+        unknown_segments.difference_update(last_mark.cut.offsets if last_mark else ())
         for event in self._stream.scale_events:
-            unknown.difference_update(event.sealed, event.created)
-        if unknown:
+            unknown_segments.difference_update(event.sealed, event.created)
+        if unknown_segments:
             for member in self.members:
-                unknown.difference_update(member.position)
-        return sorted(unknown)
+                unknown_segments.difference_update(member.position)
+        return sorted(unknown_segments)
 
     def list_holding_back(self, limit: int) -> tuple[list[tuple[str, int]], int]:
         view = self._view

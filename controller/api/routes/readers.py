@@ -288,45 +288,47 @@ async def list_complete_windows(
     is the `changed_since` of the next request.
     """
     tiling = Tiling(query.size_ms, query.origin, parse_zone(query.zone))
-    changed_since = query.changed_since
-    domain = query.domain
-    after = query.after
-    limit = query.limit
-    if changed_since is not None:
+    if query.changed_since is not None:
         if query.wait_ms:
             raise Rejected("`wait_ms` has no effect with `changed_since`: leave one out")
-        state = controller.stream(stream)
-        history = state.history(domain)
-        coverage = state.coverage(domain)
-        view = View.of(state, controller.now, domain)
-        look = look_for_reports(view, changed_since, controller.stored_ms(state))
-        since_served_ms = look.since_served_ms
-        changed_windows = find_changed_windows(
-            history, tiling, coverage, since_served_ms, after=after
-        )
-        page_windows = islice(changed_windows, limit + 1)
-        without_least = coverage.late_reports.writers_without_least(since_served_ms)
-        has_all = look.is_time_known and coverage.late_reports.has_all_since(since_served_ms)
-        answer = await _build_page(view, page_windows, limit, after)
         return reply(
-            replace(
-                answer,
-                changes_are_known=has_all and not without_least,
-                writers_without_least=tuple(without_least[:WRITERS_NAMED]),
-                looked_at=look.looked_at,
-            )
+            await _build_changed_page(controller, stream, query, tiling, query.changed_since)
         )
     state, windows = await controller.polls.windows(
         stream,
-        domain,
+        query.domain,
         tiling,
-        after=after,
-        limit=limit + 1,
+        after=query.after,
+        limit=query.limit + 1,
         wait_ms=query.wait_ms,
         is_admin=call.is_admin,
     )
-    view = View.of(state, controller.now, domain)
-    return reply(await _build_page(view, windows, limit, after))
+    view = View.of(state, controller.now, query.domain)
+    return reply(await _build_page(view, windows, query.limit, query.after))
+
+
+async def _build_changed_page(
+    controller: Controller, stream: str, query: WindowsAsked, tiling: Tiling, changed_since: int
+) -> CompleteWindowsPage:
+    """Return the windows with rows that were reported late since `changed_since` (Unix ms)."""
+    state = controller.stream(stream)
+    coverage = state.coverage(query.domain)
+    view = View.of(state, controller.now, query.domain)
+    look = look_for_reports(view, changed_since, controller.stored_ms(state))
+    since_served_ms = look.since_served_ms
+    changed_windows = find_changed_windows(
+        state.history(query.domain), tiling, coverage, since_served_ms, after=query.after
+    )
+    page_windows = islice(changed_windows, query.limit + 1)
+    without_least = coverage.late_reports.writers_without_least(since_served_ms)
+    has_all_reports = coverage.late_reports.has_all_since(since_served_ms)
+    page = await _build_page(view, page_windows, query.limit, query.after)
+    return replace(
+        page,
+        changes_are_known=look.is_time_known and has_all_reports and not without_least,
+        writers_without_least=tuple(without_least[:WRITERS_NAMED]),
+        looked_at=look.looked_at,
+    )
 
 
 async def _build_page(

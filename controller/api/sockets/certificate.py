@@ -43,13 +43,13 @@ def read_expiry(context: ssl.SSLContext, cert: Path) -> float:
 
     Only a client that trusts a certificate can read it, so this shakes hands in memory.
     """
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname = False
-    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    trusting.load_verify_locations(cert)
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname = False
+    client_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client_context.load_verify_locations(cert)
     to_server = ssl.MemoryBIO()
     to_client = ssl.MemoryBIO()
-    client = trusting.wrap_bio(to_client, to_server)
+    client = client_context.wrap_bio(to_client, to_server)
     server = context.wrap_bio(to_server, to_client, server_side=True)
     for side in (client, server, client):
         try:

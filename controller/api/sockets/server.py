@@ -105,12 +105,12 @@ class Server(uvicorn.Server):
         if config.ssl and config.ssl_certfile and config.ssl_keyfile:
             cert = Path(config.ssl_certfile)
             key = Path(config.ssl_keyfile)
-            watching = watch_certificate(config.ssl, cert, key, expiry)
-            self._watching.append(self._loop.create_task(watching, name="certificate"))
+            certificate_watch = watch_certificate(config.ssl, cert, key, expiry)
+            self._watching.append(self._loop.create_task(certificate_watch, name="certificate"))
         await super().startup(sockets)
         for server in self.servers:
-            for listening in server.sockets:
-                log.info("serving", url=_build_url(self.config, listening))
+            for listening_socket in server.sockets:
+                log.info("serving", url=_build_url(self.config, listening_socket))
 
     async def on_tick(self, counter: int) -> bool:
         if self._controller.shared is not None:
@@ -163,9 +163,9 @@ def serve(
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
     )
-    listening = place.bind()
-    controller.register_url(advertise or _find_advertised_url(config, listening))
-    Server(config, controller).run([listening])
+    listening_socket = place.bind()
+    controller.register_url(advertise or _find_advertised_url(config, listening_socket))
+    Server(config, controller).run([listening_socket])
     if controller.shared is not None:
         raise controller.shared
 
@@ -198,14 +198,14 @@ def _tune() -> None:
     sys.setswitchinterval(COMMITS_WAIT_S)
 
 
-def _find_advertised_url(config: uvicorn.Config, listening: socket) -> str:
-    url = _build_url(config, listening)
+def _find_advertised_url(config: uvicorn.Config, listening_socket: socket) -> str:
+    url = _build_url(config, listening_socket)
     for everywhere in ("//0.0.0.0:", "//[::]:"):
         url = url.replace(everywhere, f"//{getfqdn()}:")
     return url
 
 
-def _build_url(config: uvicorn.Config, listening: socket) -> str:
-    address, port = listening.getsockname()[:2]
+def _build_url(config: uvicorn.Config, listening_socket: socket) -> str:
+    address, port = listening_socket.getsockname()[:2]
     host = f"[{address}]" if ":" in address else address
     return f"{'https' if config.is_ssl else 'http'}://{host}:{port}"

@@ -81,15 +81,17 @@ def add_schemas(document: Schema) -> Schema:
     _, bodies = msgspec.json.schema_components(list_bodies(), ref_template=SCHEMA_REF)
     for name, body in bodies.items():
         schemas[name] = body | {"description": cleandoc(body["description"])}
-    used = set(SCHEMA_REFERENCE.findall(str((document, components))))
-    schemas |= {name: _complete(name, components[name]) for name in components if name in used}
-    description = "The problem `notes_refused`: no note of the request was accepted."
-    both = schemas["Problem"], schemas["NotesAnswer"]
-    schemas["NotesRefused"] = both[0] | {
+    used_names = set(SCHEMA_REFERENCE.findall(str((document, components))))
+    schemas |= {
+        name: _complete(name, components[name]) for name in components if name in used_names
+    }
+    problem = schemas["Problem"]
+    answer = schemas["NotesAnswer"]
+    schemas["NotesRefused"] = problem | {
         "title": "NotesRefused",
-        "description": description,
-        "properties": both[0]["properties"] | both[1]["properties"],
-        "required": both[0]["required"] + both[1]["required"],
+        "description": "The problem `notes_refused`: no note of the request was accepted.",
+        "properties": problem["properties"] | answer["properties"],
+        "required": problem["required"] + answer["required"],
     }
     for name, new_name in SCHEMA_NAMES.items():
         schemas[new_name] = schemas.pop(name) | {"title": new_name}

@@ -204,15 +204,15 @@ def _read_last_rows_of_files(
     tables: list[pa.Table] = []
     segments: list[NDArray[np.int64]] = []
     offsets: list[NDArray[np.int64]] = []
-    places: list[NDArray[np.int64]] = []
+    file_numbers: list[NDArray[np.int64]] = []
     rows_left = max_rows
     earlier_count = 0
-    for place, (segment, start, file) in reversed([*enumerate(files)]):
+    for file_number, (segment, start, file) in reversed([*enumerate(files)]):
         table, rows_before = _read_last_rows(file, columns, rows_left)
         tables.insert(0, table)
         segments.insert(0, np.full(len(table), segment))
         offsets.insert(0, start + rows_before + np.arange(len(table)))
-        places.insert(0, np.full(len(table), place))
+        file_numbers.insert(0, np.full(len(table), file_number))
         rows_left -= len(table)
         earlier_count += rows_before
     try:
@@ -226,7 +226,7 @@ def _read_last_rows_of_files(
         table,
         np.concatenate(segments),
         np.concatenate(offsets),
-        np.concatenate(places),
+        np.concatenate(file_numbers),
         earlier_count,
     )
 

@@ -132,12 +132,12 @@ class Rows:
         """Return the rows in the other order that their files may have, `None` without a doubt."""
         if self.order_doubt is None or self.files is None:
             return None
-        places = self.order_doubt.places
-        if places is None:
-            earliest = np.full(self.files.max() + 1, np.iinfo(np.int64).max)
-            np.minimum.at(earliest, self.files, self.times)
-            places = earliest
-        order = np.argsort(places[self.files], kind="stable")
+        file_ranks = self.order_doubt.places
+        if file_ranks is None:
+            earliest_times = np.full(self.files.max() + 1, np.iinfo(np.int64).max)
+            np.minimum.at(earliest_times, self.files, self.times)
+            file_ranks = earliest_times
+        order = np.argsort(file_ranks[self.files], kind="stable")
         return replace(self, times=self.times[order], partitions=self.partitions[order])
 
     def order_as_replay(self) -> Times:

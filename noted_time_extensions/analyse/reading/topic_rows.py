@@ -282,18 +282,18 @@ class _Reading:
         is_appended = np.asarray(self._appended, dtype=np.bool_)
         if is_appended.all():
             return timestamps, ["Records came in at their timestamps, which are their brokers'."]
-        unknown = ~is_appended & find_event_timestamps(
+        is_unknown = ~is_appended & find_event_timestamps(
             np.asarray(self._times), timestamps, partitions, np.asarray(self._producers)
         )
-        notice = describe_event_timestamps(event_time, unknown)
-        if unknown.all():
+        notice = describe_event_timestamps(event_time, is_unknown)
+        if is_unknown.all():
             return None, [notice]
         clocks_notice = (
             "Records came in at their timestamps, which are their producers', by their clocks."
         )
-        if not unknown.any():
+        if not is_unknown.any():
             return timestamps, [clocks_notice]
-        return order_by_offset(timestamps, partitions, unknown), [clocks_notice, notice]
+        return order_by_offset(timestamps, partitions, is_unknown), [clocks_notice, notice]
 
     def _describe_nothing(self, topic: str) -> str:
         if not self._without:

@@ -85,8 +85,8 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     shares: dict[int, int] = {}
     rows_passed = 0
     rows_taken = 0
-    for segment, available in rows.items():
-        rows_passed += available
+    for segment, available_rows in rows.items():
+        rows_passed += available_rows
         rows_due = _divide_up(rows_passed * limit, total)
         shares[segment] = rows_due - rows_taken
         rows_taken = rows_due

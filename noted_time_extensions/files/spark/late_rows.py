@@ -31,9 +31,11 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
         raise Rejected(
             f'the events have no column {LATE_COLUMN}: read them with Columns(late="keep")'
         )
-    in_time = events.where(~F.col(LATE_COLUMN)).drop(LATE_COLUMN)
-    late = events.where(F.col(LATE_COLUMN)).drop(LATE_COLUMN)
-    return in_time, late.select(*(_without_watermark(late, name) for name in late.columns))
+    rows_in_time = events.where(~F.col(LATE_COLUMN)).drop(LATE_COLUMN)
+    late_rows = events.where(F.col(LATE_COLUMN)).drop(LATE_COLUMN)
+    return rows_in_time, late_rows.select(
+        *(_without_watermark(late_rows, name) for name in late_rows.columns)
+    )
 
 
 def _without_watermark(rows: DataFrame, name: str) -> Column:

@@ -275,8 +275,8 @@ class LogPlanner(Planner):
         query = self._query
         missing_segments: set[int] = set()
         for segment, needed_end in sorted(last_mark.cut.offsets.items()):
-            run = files.get(segment, [])
-            log_end = run[-1].end if run else 0
+            segment_files = files.get(segment, [])
+            log_end = segment_files[-1].end if segment_files else 0
             if segment in deleted_ends or needed_end <= log_end:
                 continue
             missing_segments.add(segment)

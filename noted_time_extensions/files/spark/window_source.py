@@ -98,15 +98,15 @@ class WindowReader(Picklable, DataSourceReader):
         if not query.own_segments:
             read_range = replace(cut_range, from_cut={})
         files = query.open_files(read_range, self._shape.columns).refresh()
-        for segment, end in cut_range.to_cut.items():
-            run = files.get(segment, [])
-            begin = cut_range.from_cut.get(segment, 0)
-            if begin < end:
-                check_begins(run, begin)
-                check_there(run, begin, end)
-            first = read_range.from_cut.get(segment, 0)
-            for file in run:
-                yield from self._find_slices(file, segment, first, end)
+        for segment, range_end in cut_range.to_cut.items():
+            segment_files = files.get(segment, [])
+            range_begin = cut_range.from_cut.get(segment, 0)
+            if range_begin < range_end:
+                check_begins(segment_files, range_begin)
+                check_there(segment_files, range_begin, range_end)
+            first_offset = read_range.from_cut.get(segment, 0)
+            for file in segment_files:
+                yield from self._find_slices(file, segment, first_offset, range_end)
 
     def _find_slices(self, file: LogFile, segment: int, first: int, end: int) -> Iterator[Slice]:
         forms = self._query.forms or ColumnForms(self._query.stream, self._shape.event_time)
@@ -115,14 +115,14 @@ class WindowReader(Picklable, DataSourceReader):
         first_row = max(first - file.start, 0)
         end_row = min(end - file.start, file.end - file.start)
         for may_have_rows, groups in groupby(file.groups, self._may_have_rows):
-            run = list(groups)
-            run_start = run[0].first
-            run_end = run[-1].last
+            row_groups = list(groups)
+            run_start = row_groups[0].first
+            run_end = row_groups[-1].last
             if may_have_rows and run_start < end_row and run_end > first_row:
-                first_read = max(run_start, first_row)
-                last_read = min(run_end, end_row)
-                part = Slice(str(file.path), first_read, last_read, version=file.version)
-                yield from divide_by_form(file, segment, part, forms)
+                slice_start = max(run_start, first_row)
+                slice_end = min(run_end, end_row)
+                row_slice = Slice(str(file.path), slice_start, slice_end, version=file.version)
+                yield from divide_by_form(file, segment, row_slice, forms)
 
     def _may_have_rows(self, group: RowGroup) -> bool:
         """Return whether a row group may have rows of the window."""

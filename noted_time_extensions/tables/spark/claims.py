@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
@@ -213,14 +213,18 @@ class TableClaims:
         return open_memory(self.checkpoint_location, self.name, table)
 
     def is_last(self, batch_id: int) -> bool:
-        """Return whether a batch has neither new rows nor a new mark, only a claim."""
-        if not batch_id:
+        """Return whether a batch has neither new rows nor a new mark, only a claim.
+
+        The checkpoint may lack the batch before. Then it is not known, and the result is `False`.
+        """
+        if batch_id == 0:
             return False
-        with suppress(Rejected):
+        try:
             former_batch = self._progress.read_batch(batch_id - 1)
             planned_batch = self._progress.read_batch(batch_id)
-            return _strip_runs(former_batch.offsets) == _strip_runs(planned_batch.offsets)
-        return False
+        except Rejected:
+            return False
+        return _strip_runs(former_batch.offsets) == _strip_runs(planned_batch.offsets)
 
     def _add_writers(self, claim: Claim) -> Claim:
         if self.controller_url is None or claim.complete_to is None or len(claim.sources) != 1:
@@ -466,17 +470,17 @@ def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, 
 
     >>> events, log = {"b": {"0": 5}}, {"noted_streams": {"c": {}}, "root": "/log"}
     >>> pairs = pair_with_marks([{"noted_streams": {"b": {}}}, events, events, log])
-    >>> [(each == events, list(streams)) for each, streams in pairs]
+    >>> [(offset == events, list(streams)) for offset, streams in pairs]
     [(True, ['b']), (True, []), (False, ['c'])]
     """
-    marks: Mapping[str, StreamFacts] = {}
+    marked_streams: Mapping[str, StreamFacts] = {}
     for offset in offsets:
         streams = list_facts(offset) if is_noted(offset) else {}
         if is_of_marks(offset):
-            marks = streams
+            marked_streams = streams
         else:
-            yield offset, streams or marks
-            marks = {}
+            yield offset, streams or marked_streams
+            marked_streams = {}
 
 
 def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> WholeFrom:

@@ -17,11 +17,11 @@ final class JavaWriter {
     private final long[] ends = new long[2];
 
     private JavaWriter() {
-        var given = new HashMap<String, Object>();
+        var config = new HashMap<String, Object>();
         for (String name : new String[] {"url", "stream", "writer"})
-            given.put("noted.time." + name, System.getenv("NOTED_TIME_" + name.toUpperCase()));
-        given.put("noted.time.order", "stamps");
-        settings = new Settings(given);
+            config.put("noted.time." + name, System.getenv("NOTED_TIME_" + name.toUpperCase()));
+        config.put("noted.time.order", "stamps");
+        settings = new Settings(config);
         topic = new Topic(settings.stream, settings, new Topic.Log(settings));
         topic.id = Uuid.ZERO_UUID;
         post = new Post(settings);
@@ -31,49 +31,66 @@ final class JavaWriter {
         void run() throws Exception;
     }
 
-    private String answer(String command, long value, long other) throws InterruptedException {
+    /** Performs a command. Its values are a time, or the rows of the two segments. */
+    private String answer(String command, long firstValue, long secondValue)
+            throws InterruptedException {
+        if (command.equals("ends")) {
+            ends[0] = 0;
+            ends[1] = 0;
+        }
         if (command.equals("write") || command.equals("ends")) {
-            boolean adds = command.equals("write");
-            topic.reach(0, ends[0] = (adds ? ends[0] : 0) + value);
-            topic.reach(1, ends[1] = (adds ? ends[1] : 0) + other);
-            topic.settled = topic.doubts;  // the ends are known
+            ends[0] += firstValue;
+            ends[1] += secondValue;
+            topic.reach(0, ends[0]);
+            topic.reach(1, ends[1]);
+            topic.settledDoubts = topic.doubts;  // the ends are known
             return "'ok','position':{'0':" + ends[0] + ",'1':" + ends[1] + "}";
         }
-        if (topic.stopped) return "'fenced'";
-        if (command.equals("join")) {
-            post = new Post(settings);
-            topic.tookOver = false;
-            topic.former = "";
-            return perform(() -> post.join(topic));
+        if (topic.isStopped) return "'fenced'";
+        switch (command) {
+            case "join":
+                post = new Post(settings);
+                topic.hasTakenOver = false;
+                topic.formerSessions = "";
+                return perform(() -> post.join(topic));
+            case "note":
+                return note(firstValue);
+            case "finish":
+                String fields = ",'state':'finished'" + topic.buildPosition();
+                return perform(() -> post.post(topic, fields));
+            case "heartbeat":
+                return perform(() -> post.post(topic, ""));
+            case "close":
+                return "'accepted'";
+            default:
+                return perform(() -> post.idle(topic));
         }
-        if (command.equals("note") && value < topic.noted) return "'refused','code':'invalid_time'";
-        if (command.equals("note")) {
-            String answer = perform(() -> {
-                topic.largest = value;
-                topic.fields = "";  // the interceptor does not repeat a note
-                post.note(topic);
-            });
-            boolean late = answer.equals("'accepted'") && value <= topic.lower;
-            return late ? answer + ",'late':true" : answer;
-        }
-        if (command.equals("finish"))
-            return perform(() -> post.post(topic, ",'state':'finished'" + topic.position()));
-        if (command.equals("heartbeat")) return perform(() -> post.post(topic, ""));
-        return command.equals("close") ? "'accepted'" : perform(() -> post.idle(topic));
+    }
+
+    private String note(long time) throws InterruptedException {
+        if (time < topic.notedTime) return "'refused','code':'invalid_time'";
+        String answer = perform(() -> {
+            topic.largestSent = time;
+            topic.lastFields = "";  // the interceptor does not repeat a note
+            post.note(topic);
+        });
+        boolean isLate = answer.equals("'accepted'") && time <= topic.lower;
+        return isLate ? answer + ",'late':true" : answer;
     }
 
     /** Repeats a call, at the pace of the interceptor, until its answer is final. */
     private String perform(Call call) throws InterruptedException {
         long until = System.currentTimeMillis() + GIVE_UP_MS;
         for (int failures = 0; ; failures++) {
-            int said = topic.said.size();
+            int kindsBefore = topic.loggedKinds.size();
             try {
                 call.run();
-                return topic.said.size() > said ? "'excluded'" : "'accepted'";
+                return topic.loggedKinds.size() > kindsBefore ? "'excluded'" : "'accepted'";
             } catch (Exception error) {
-                String why = String.valueOf(error.getMessage()), code = why.split(":")[0];
-                if (topic.stopped && !code.equals("sealed")) return "'fenced'";
-                if (!(error instanceof IOException) || !why.startsWith("no controller answers"))
+                String reason = String.valueOf(error.getMessage());
+                String code = reason.split(":")[0];
+                if (topic.isStopped && !code.equals("sealed")) return "'fenced'";
+                if (!(error instanceof IOException) || !reason.startsWith("no controller answers"))
                     return "'refused','code':'" + code + "'";
             }
             long pause = NotedTimeInterceptor.backoff(failures, post);
@@ -82,14 +99,14 @@ final class JavaWriter {
         }
     }
 
-    public static void main(String[] none) throws Exception {
+    public static void main(String[] arguments) throws Exception {
         var writer = new JavaWriter();
         var input = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = input.readLine()) != null; ) {
             String[] words = line.trim().split(" ");
-            long value = words.length > 1 ? Long.parseLong(words[1]) : 0;
-            long other = words.length > 2 ? Long.parseLong(words[2]) : 0;
-            String answer = "{'answer':" + writer.answer(words[0], value, other) + "}";
+            long firstValue = words.length > 1 ? Long.parseLong(words[1]) : 0;
+            long secondValue = words.length > 2 ? Long.parseLong(words[2]) : 0;
+            String answer = "{'answer':" + writer.answer(words[0], firstValue, secondValue) + "}";
             System.out.println(answer.replace('\'', '"'));
             if (words[0].equals("close")) System.exit(0);
         }

@@ -2,7 +2,7 @@
 //
 //	./run conformance -- go run -C integrations/go ./cmd/conformance
 //
-// It reads a command a line from standard input, and encoder each with one JSON object.
+// It reads a command a line from standard input, and answers each with one JSON object.
 package main
 
 import (

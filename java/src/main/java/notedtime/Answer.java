@@ -15,44 +15,50 @@ import java.util.regex.Pattern;
 
 /** Collects the text of an answer, limited to 64 kB and to the time for one answer. */
 final class Answer implements HttpResponse.BodySubscriber<String> {
-    static final String NUMBER = "(-?+\\d++)", WORD = "'(\\w{1,64}+)'", ID = "'([\\w-]{1,64}+)'";
-    private static final int BYTES = 65_536;
+    static final String NUMBER = "(-?+\\d++)";
+    static final String WORD = "'(\\w{1,64}+)'";
+    static final String ID = "'([\\w-]{1,64}+)'";
+    private static final int MOST_BYTES = 65_536;
 
     private final CompletableFuture<String> text = new CompletableFuture<>();
-    private final ByteArrayOutputStream read = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream content = new ByteArrayOutputStream();
 
     Answer() { text.orTimeout(Settings.ANSWER_MS, TimeUnit.MILLISECONDS); }
 
     @Override public CompletionStage<String> getBody() { return text; }
 
     @Override public void onSubscribe(Flow.Subscription body) {
-        text.whenComplete((any, error) -> { if (error != null) body.cancel(); });
+        text.whenComplete((result, error) -> { if (error != null) body.cancel(); });
         body.request(Long.MAX_VALUE);
     }
 
     @Override public void onNext(List<ByteBuffer> pieces) {
         for (ByteBuffer piece : pieces) {
-            if (read.size() + piece.remaining() > BYTES)
+            if (content.size() + piece.remaining() > MOST_BYTES)
                 text.completeExceptionally(new IOException("its answer is over 64 kB"));
-            if (text.isDone()) return;
+            if (text.isDone()) return;  // it is too long, or the time is over
             byte[] bytes = new byte[piece.remaining()];
             piece.get(bytes);
-            read.writeBytes(bytes);
+            content.writeBytes(bytes);
         }
     }
 
     @Override public void onError(Throwable error) { text.completeExceptionally(error); }
 
-    @Override public void onComplete() { text.complete(read.toString(StandardCharsets.UTF_8)); }
+    @Override public void onComplete() { text.complete(content.toString(StandardCharsets.UTF_8)); }
 
-    /** Returns the first match. Patterns must not backtrack, because an answer may be any text. */
-    static String found(String pattern, String text, String otherwise) {
+    /**
+     * Returns the group of the first match, or the fallback. In a pattern, ' stands for ", and
+     * spaces may follow a colon. Patterns must not backtrack, because an answer may be any text.
+     */
+    static String find(String pattern, String text, String fallback) {
         String regex = pattern.replace("':", "\":\\s*+").replace('\'', '"');
         Matcher matcher = Pattern.compile(regex, Pattern.DOTALL).matcher(text);
-        return matcher.find() ? matcher.group(1) : otherwise;
+        if (matcher.find()) return matcher.group(1);
+        return fallback;
     }
 
-    static long number(String pattern, String text, long otherwise) {
-        return Long.parseLong(found(pattern, text, "" + otherwise));
+    static long findNumber(String pattern, String text, long fallback) {
+        return Long.parseLong(find(pattern, text, Long.toString(fallback)));
     }
 }
