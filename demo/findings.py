@@ -16,6 +16,7 @@ from demo.measurement import (
     compute_own_outcome,
     find_batches,
 )
+from demo.progress import describe_parts, divide_by_batches, divide_by_steps
 from demo.query import (
     add_own_watermarks,
     hourly,
@@ -56,7 +57,11 @@ def choose_delays(flights: Flights) -> tuple[int, ...]:
 def play(stage: Stage, *, run_own: bool) -> Result:
     findings = find(stage, run_own=run_own)
     rising = range(HOUR_MS, max(choose_delays(stage.flights)) + 1, HOUR_MS // 10)
-    curve = [own_watermark(stage.flights, delay_ms) for delay_ms in rising]
+    report_step = stage.bar("The simulation computes the picture", len(rising))
+    curve = []
+    for delay_ms in rising:
+        curve.append(own_watermark(stage.flights, delay_ms))
+        report_step(len(curve))
     lost_count = findings.measured[0].lost
     perfect_ms = analyse_flights(stage.flights).perfect.median_ms
     return Result(
@@ -113,7 +118,9 @@ def _read_written(stage: Stage) -> DataFrame:
 def _count_files(stage: Stage) -> tuple[Run, Replayed]:
     """Let the carriers write the file log, and count it under noted time."""
     stops = list(steps(stage.flights))
-    report_step = stage.bar("The carriers write as flights land, and note", len(stops))
+    report_step = stage.bar(
+        "The carriers write, and note", len(stops), describe_parts(divide_by_steps(stops))
+    )
     with start_carriers(stage.flights.carriers, stage.log, stage.url) as carriers:
         replay_result = replay(stops, carriers.take, on_step=report_step)
     return stage.beside.submit(_count_under_noted_time, stage).result(), replay_result
@@ -126,7 +133,9 @@ def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tup
     """
     stops = list(steps(stage.flights))
     landings = [stop.clock for stop in stops[len(stops) * 2 // 3 :] if stop.landed]
-    report_step = stage.bar("The carriers write as flights land, and note", len(stops))
+    report_step = stage.bar(
+        "The carriers write, and note", len(stops), describe_parts(divide_by_steps(stops))
+    )
     with kafka.start_carriers(broker, stage.url, stage.flights.carriers) as carriers:
         live = stage.beside.submit(_count_live, stage, until=stops[-1].clock)
 
@@ -148,8 +157,11 @@ def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tup
 
 def _count_live(stage: Stage, until: int) -> Run:
     """Run the query under noted time until the watermark is at `until`, in Unix ms."""
+    hour_count = len(stage.flights.window_ends)
     report_step = stage.bar(
-        "Spark counts live, and gives hours out", len(stage.flights.window_ends)
+        "Spark counts live",
+        hour_count,
+        lambda done_count: f"{done_count:,} of {hour_count:,} hours are out",
     )
     checkpoint = stage.directory / "noted"
     place = stage.spark, stage.bootstrap, stage.url, str(checkpoint)
@@ -160,7 +172,11 @@ def _count_live(stage: Stage, until: int) -> Run:
 def _count_under_own_watermark(stage: Stage) -> Run:
     """Run the query under Spark's own watermark, at all tried delays."""
     batches = list(merge_minutes(stage.flights))
-    report_step = stage.bar("Spark counts under its own watermark", len(batches) + 1)
+    report_step = stage.bar(
+        "Spark counts under its own watermark",
+        len(batches) + 1,
+        describe_parts(divide_by_batches(batches)),
+    )
     archive = stage.directory / "archive"
     write_archive(archive, batches)
     flights = add_own_watermarks(read_archive(stage.spark, archive), DELAY_HOURS)
@@ -171,9 +187,17 @@ def _count_under_own_watermark(stage: Stage) -> Run:
 
 
 def _count_under_noted_time(stage: Stage) -> Run:
-    rows = len(stage.flights.landed)
-    rows_per_batch = max(LEAST_ROWS, rows // MOST_BATCHES)
-    report_step = stage.bar("Spark counts under noted time", -(-rows // rows_per_batch) + 1)
+    landed_flights = stage.flights.landed
+    rows_per_batch = max(LEAST_ROWS, len(landed_flights) // MOST_BATCHES)
+    batches = [
+        landed_flights[start : start + rows_per_batch]
+        for start in range(0, len(landed_flights), rows_per_batch)
+    ]
+    report_step = stage.bar(
+        "Spark counts under noted time",
+        len(batches) + 1,
+        describe_parts(divide_by_batches(batches)),
+    )
     flights = read_noted(stage.spark, stage.log, stage.url, Batches(rows_per_batch))
     noted_directory = stage.directory / "noted"
     return run_to_the_end(

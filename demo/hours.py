@@ -19,10 +19,11 @@ from deltalake import DeltaTable, write_deltalake
 from demo.data import HOUR_MS, hour_after
 from demo.replay import EVENT_TIME, INSTANT
 from demo.schedule import Step
+from demo.stage import HOURS_TABLE
 from noted_time.installation import PROGRAM_VARIABLE
 from noted_time.values import format_time
 
-TABLE, NAME, HOUR_END = "hours-table", "hours", "hour_end"
+NAME, HOUR_END = "hours", "hour_end"
 NOT_YET_STATUS = 3
 
 
@@ -47,10 +48,10 @@ class Hours:
         if stop is not self._stop:
             return
         flights = f"delta:{self._flights.name}"
-        hours = f"delta:{TABLE}"
+        hours = f"delta:{HOURS_TABLE}"
         pin = self._run("claim", "pin", flights).stdout.strip()
         rows = DeltaTable(self._flights).to_pyarrow_table()
-        write_deltalake(self._flights.parent / TABLE, count_hours(rows), mode="overwrite")
+        write_deltalake(self._flights.parent / HOURS_TABLE, count_hours(rows), mode="overwrite")
         words = ["claim", "inherit", hours, "--name", NAME, "--time-of", HOUR_END, "--from", pin]
         self._run(*words).check_returncode()
         words = ["why", hours, format_time(hour_after(min(stop.notes.values())))]

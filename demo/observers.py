@@ -18,6 +18,7 @@ from demo import kafka
 from demo.data import HOUR_MS, Flight, Flights
 from demo.findings import cuts_of
 from demo.measurement import Outcome, Run, compute_noted_outcome, compute_own_outcome, find_batches
+from demo.progress import describe_parts, divide_by_steps
 from demo.query import POLLING_DELAY, add_own_watermarks, hourly, run_query, truth
 from demo.replay import PATIENCE_S, STREAM, Replayed, create_stream, replay
 from demo.report import cells, outcome_figures
@@ -182,7 +183,8 @@ def _count(stage: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
             noted_query.processAllAvailable()
             return topic.look().ends
 
-        report_step = stage.bar("Airports write, an observer looks, Spark counts", len(steps))
+        description = "Airports write, Spark counts"
+        report_step = stage.bar(description, len(steps), describe_parts(divide_by_steps(steps)))
         return own_run, observed_run, replay(steps, take, on_step=report_step)
 
 

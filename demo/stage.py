@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,9 +16,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from demo.data import Flights
+from demo.progress import Bar, Describe
 from demo.surroundings import spark_session
 from tools.trials import kafka, s3
 from tools.trials.kafka import Broker
+
+FLIGHTS_TABLE, HOURS_TABLE = "flights-table", "hours-table"
+"""The tables of `--tables` in the directory of the files that stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,12 @@ class Stage:
     def log(self) -> str:
         return f"{self.store or self.directory}/log"
 
-    def bar(self, description: str, total: int) -> Callable[[int], None]:
+    def bar(self, description: str, total: int, describe: Describe | None = None) -> Bar:
         """Show a bar, and return a function that sets how much of `total` is done.
 
-        Without a terminal, a line says that it begins.
+        `describe` says how far that is, by default the number alone.
         """
-        task = self.bars.add_task(description, total=total)
-        if self.bars.disable:
-            self.bars.console.print(description)
-        return lambda completed_count: self.bars.update(task, completed=min(completed_count, total))
+        return Bar(self.bars, description, total, describe)
 
 
 @contextmanager
@@ -84,7 +85,12 @@ def open_stage(  # noqa: PLR0913 - what there is on it
 
 def bars_on(console: Console) -> Progress:
     """Return bars that are live within `with`, on a terminal."""
-    columns = TextColumn("{task.description:<50}"), BarColumn(bar_width=28), TaskProgressColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=12),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[status]}"),
+    )
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
 

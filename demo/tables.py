@@ -20,10 +20,11 @@ from demo.data import HOUR_MS, Flights, hour_after
 from demo.hours import NOT_YET_STATUS, Hours
 from demo.judge import Look, Verdict, judge, read_looks, read_rows
 from demo.others import Others
+from demo.progress import describe_parts, divide_by_steps
 from demo.query import POLLING_DELAY, wait_for_watermark
 from demo.replay import EVENT_TIME, STREAM, replay, start_carriers
 from demo.schedule import Step, steps
-from demo.stage import Result, Stage
+from demo.stage import FLIGHTS_TABLE, Result, Stage
 from noted_time_extensions.files import Columns, read_noted_log
 from noted_time_extensions.tables import NotedTable, TableClaims, complete_to
 from spark_integration import Noted, WatermarkPolicy
@@ -32,7 +33,6 @@ from tools.trials.starting import start_query
 NAME, DAYS = "tables", 4
 """The name of the story's files, and how many days it plays by default."""
 
-TABLE = "flights-table"
 COLUMNS = Columns(
     schema=f"{EVENT_TIME} timestamp, landing timestamp, carrier string, origin string"
 )
@@ -66,8 +66,8 @@ def opening(flights: Flights) -> list[str]:
 def play(stage: Stage) -> Result:
     """Fill the table while others write to it, and judge the claims about it."""
     stops, looks = stops_of(stage.flights), list[Look]()
-    other_programs = Others(str(stage.out / TABLE), stops, looks)
-    hours = Hours(stage.out / TABLE, stage.url, stops[: other_programs.overwritten_at])
+    other_programs = Others(str(stage.out / FLIGHTS_TABLE), stops, looks)
+    hours = Hours(stage.out / FLIGHTS_TABLE, stage.url, stops[: other_programs.overwritten_at])
     logging.getLogger("noted_time.spark").addHandler(handler := BufferingHandler(10 * len(stops)))
     with (
         start_carriers(stage.flights.carriers, stage.log, stage.url) as carriers,
@@ -83,11 +83,14 @@ def play(stage: Stage) -> Result:
             hours.act(stop)
             return ends
 
-        report_step = stage.bar("Carriers write, Spark fills the table, others do, too", len(stops))
+        description = "Carriers write, Spark fills the table"
+        describe = describe_parts(divide_by_steps(stops))
+        report_step = stage.bar(description, len(stops), describe)
         replay(stops, take, on_step=report_step)
     looks_read = list(read_looks(other_programs.location, looks))
     warnings = [
-        record.getMessage().replace(other_programs.location, TABLE) for record in handler.buffer
+        record.getMessage().replace(other_programs.location, FLIGHTS_TABLE)
+        for record in handler.buffer
     ]
     ends = stage.flights.window_ends
     claim = judge(claimed.CLAIM, looks_read, ends, lambda look: look.claim)

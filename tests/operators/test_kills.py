@@ -10,7 +10,7 @@ from tests.support.quick_python import quick_python
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
 
-pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
+pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.timeout(2 * 3600)]
 
 
 @pytest.fixture(scope="module")

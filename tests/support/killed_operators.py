@@ -47,6 +47,9 @@ WAYS: dict[str, dict[str, int]] = {
 With the limit, rows follow their marks.
 """
 
+DRIVER_S = 1200
+"""How long a driver may take until each of its queries is at its place."""
+
 PLACES = ("planned", "written", "committed")
 SETTINGS = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",  # RocksDB needs it
@@ -62,13 +65,16 @@ Runs = Mapping[int, Sequence[str]]
 
 
 def departures(chance: Random) -> Iterator[Event]:
-    """Yield (Unix ms, name) in any order, some of them twice, and one at each noted time."""
+    """Yield (Unix ms, name) in any order, some of them twice, and one at each noted time.
+
+    Half of the repeated ones have the same time.
+    """
     for number in range(PERIODS * ROWS):
         time = START_MS + chance.randrange(PERIODS * PERIOD_MS)
         time = START_MS + number * PERIOD_MS if number < PERIODS else time
         yield time, (name := f"{chance.choice('ABC')}{number}")
         if chance.random() < 0.25:
-            yield time + chance.randrange(AGAIN_MS), name
+            yield time + chance.choice([0, chance.randrange(AGAIN_MS)]), name
 
 
 def arrivals(chance: Random, departures: Iterable[Event]) -> Iterator[Event]:
@@ -114,6 +120,11 @@ def names(left: Events, _: Events) -> Iterator[Any]:
     yield from ((name,) for name in {name for _, name in left})
 
 
+def distinct(left: Events, _: Events) -> Iterator[Any]:
+    """Yield (name, departure) of each time of a departure once."""
+    yield from ((name, time) for time, name in set(left))
+
+
 def inner(left: Events, right: Events) -> Iterator[Any]:
     """Yield (name, departure, arrival) of each pair."""
     for time, name in left:
@@ -134,7 +145,21 @@ def timers(left: Events, _: Events) -> Iterator[Any]:
     yield from ((*key, count) for key, count in counts.items())
 
 
-TRUTHS = {each.__name__: each for each in (windows, sessions, names, inner, outer, timers)}
+NOT_STRICT = "-not-strict"
+"""The end of the name of an operator under `strict=False`."""
+
+TRUTHS = {
+    "windows": windows,
+    "sessions": sessions,
+    "names": names,
+    "distinct": distinct,
+    "inner": inner,
+    "outer": outer,
+    "timers": timers,
+    "timeouts": timers,
+    f"windows{NOT_STRICT}": windows,
+    f"sessions{NOT_STRICT}": sessions,
+}
 """The true result of each operator, computed from all rows."""
 
 
@@ -168,7 +193,8 @@ class Output:
         self.directory, self.checkpoint = (root / part / marks / operator for part in "oc")
         self.asked: dict[str, object] = {
             "marks": marks,
-            "operator": operator,
+            "operator": operator.removesuffix(NOT_STRICT),
+            "strict": not operator.endswith(NOT_STRICT),
             "options": WAYS[marks],
             "output": str(self.directory),
             "checkpoint": str(self.checkpoint),
@@ -255,7 +281,7 @@ class Trial(ExitStack):
             self._runs += 1
             log = self._directory / f"driver-{self._runs}.log"
             run_input = {**self._given, "queries": queries, "run": self._runs}
-            status = SparkProgram("run_operators", run_input, log).status()
+            status = SparkProgram("run_operators", run_input, log).status(DRIVER_S)
             if status <= 0:
                 break
             assert UNCONNECTED in log.read_text(), log.read_text()[-9000:]

