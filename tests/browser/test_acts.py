@@ -14,6 +14,7 @@ WHY = "the depot burnt down"
 def open_dialog(visit: Visit, stream: str, button: str) -> Dialog:
     """Open a stream and one of its dialogs."""
     visit.open_stream(stream)
+    visit.manage()
     visit.button(button).click()
     return visit.dialog()
 

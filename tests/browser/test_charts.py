@@ -11,7 +11,7 @@ from tools.trials.calls import HOUR_MS
 from tools.trials.dashboards import MINUTE_MS
 
 LAG = "lag over wall time"
-VALUES = "lower and upper over wall time"
+VALUES = "watermark and upper bound over wall time"
 NOON = 1_357_041_600_000
 MIDDLE = 81.0
 """The height of a level line."""

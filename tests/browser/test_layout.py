@@ -35,6 +35,10 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
         row = visit.rows(table).first
         expect(row).to_be_visible()
         row.scroll_into_view_if_needed()
+        assert visit.is_in_sight(row.locator("td:visible").last), table
+        if table == "Writers":
+            visit.manage()
+            row.scroll_into_view_if_needed()
 
         assert visit.is_in_sight(row.locator("td").last), table
         name_box = row.locator("td.name").bounding_box()
@@ -127,14 +131,79 @@ def test_many_streams_are_paged_and_searched(visiting: Visiting, large: Served) 
     expect(rows).to_contain_text("s-0377")
 
 
-def test_watermark_comes_before_writers_on_a_phone(visiting: Visiting) -> None:
+SIZES = [PHONE, (768, 1024), LAPTOP, (1600, 900)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_watermark_and_reason_come_before_writers(
+    visiting: Visiting, size: tuple[int, int]
+) -> None:
     """The buttons on top have the same order."""
-    visit = visiting(viewport=viewport(PHONE))
+    visit = visiting(viewport=viewport(size))
     why = visit.open_stream("orders")
     jumps = visit.page.get_by_role("navigation", name="Sections").get_by_role("button")
-
     expect(jumps).to_contain_text(["Why", "Writers"])
-    assert visit.is_in_sight(why.locator(".big"), why.locator(".said > p").first)
+    reason = why.locator(".said > p").first
+    expect(reason).to_contain_text("it waits for lima")
+    reason_box = reason.bounding_box()
+    writers_box = visit.region("Writers").bounding_box()
+
+    assert reason_box
+    assert writers_box
+    assert reason_box["y"] + reason_box["height"] <= writers_box["y"]
+    assert visit.is_in_sight(why.locator(".big"), reason)
+
+
+TARGETS = "a:not(.skip), button, summary, select, input:not([type=checkbox]), label:has(input), dfn"
+
+SMALL_TARGETS = """all => all.filter(target => target.checkVisibility())
+    .map(target => [target.innerText || target.ariaLabel, target.getBoundingClientRect()])
+    .filter(([, {width, height}]) => width < 24 || height < 24)
+    .map(([name, {width, height}]) => `${name}: ${width} x ${height}`)"""
+
+
+@pytest.mark.parametrize("size", [PHONE, LAPTOP])
+def test_targets_are_24_pixels_high_and_wide(visiting: Visiting, size: tuple[int, int]) -> None:
+    """A label includes its box to tick."""
+    visit = visiting(viewport=viewport(size))
+    for view in ("/", "/streams/ordesr", "/streams/orders"):
+        visit.open(view)
+        expect(visit.page.locator("main a").first).to_be_visible()
+
+        assert visit.page.locator(TARGETS).evaluate_all(SMALL_TARGETS) == [], view
+    visit.manage()
+    assert visit.page.locator(TARGETS).evaluate_all(SMALL_TARGETS) == []
+    visit.button("Remove lima…").click()
+    visit.dialog().wait_for_dry_run()
+    assert visit.page.locator(TARGETS).evaluate_all(SMALL_TARGETS) == []
+
+
+LINES = "all => all.map(part => part.getClientRects().length)"
+
+NEIGHBOURS = """zone => [...zone.parentElement.children]
+    .filter(part => part !== zone && part.checkVisibility())
+    .map(part => part.getBoundingClientRect())
+    .filter(box => box.top < zone.getBoundingClientRect().bottom
+        && box.bottom > zone.getBoundingClientRect().top)
+    .length"""
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("width", [320, PHONE[0]])
+def test_zone_is_never_alone_on_a_line(
+    visiting: Visiting, empty: Served, width: int, zone: str
+) -> None:
+    """It stays beside the clock of its time, and beside another part of the bar on top."""
+    empty.make("old")
+    empty.post("old", {"writer": "a", "time": 1_357_034_220_000}, {"writer": "b"})
+    empty.post("old", {"writer": "b", "time": 1_357_034_220_000})
+    visit = visiting(empty.url, viewport=viewport((width, 800)), timezone_id=zone)
+    why = visit.open_stream("old")
+    expect(why.locator(".big")).to_contain_text("2013-01-01 09:57:00 UTC")
+    clocks = why.locator("time .n").evaluate_all(LINES)
+
+    assert clocks == [1] * len(clocks)
+    assert visit.page.locator("#zones").evaluate(NEIGHBOURS) > 0
 
 
 COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]

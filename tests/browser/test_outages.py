@@ -168,6 +168,7 @@ def test_view_or_dialog_is_accessible(visit: Visit, view: str, button: str) -> N
     visit.open(view)
     expect(visit.page.locator("main table").first).to_be_visible()
     if button:
+        visit.manage()
         visit.button(button).click()
         visit.dialog().wait_for_dry_run()
     visit.page.wait_for_load_state("networkidle")

@@ -13,6 +13,7 @@ stream at first. In `tokens.txt` it asks for tokens. Calls of the API have the f
     miss Why: behind the clock          it does not have the text
     title watermark: 10:00              its tooltip does
     count Ledger/*: 2                   the number of such parts
+    manage                              the menu of actions is opened
     click Remove lima…                  a button, which may be `enabled` or `disabled`
     fill Why?: the depot burnt down     a field by its label, which then has the `value`
     tab cargo                           Tab is pressed until a link, field or button has the focus
@@ -54,6 +55,7 @@ PLACES = {
     "pulse": "#pulse",
     "hostile element": "img[src=x], .hostile, [onerror]",
     "alert": "#alert",
+    "menu": ".manage",
     "status": "#status",
     "dialog": "dialog",
     "dry run": "[data-role=dry-run]",
@@ -135,6 +137,9 @@ class Scene:
 
     def count(self, place: str, number: str) -> None:
         expect(self.find(place)).to_have_count(int(number))
+
+    def manage(self) -> None:
+        self.visit.manage()
 
     def click(self, button: str) -> None:
         self.visit.button(button).click()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from docs import glossary
+
 # The links of the pages lead to files of this tree, and to headings that are there
 
 
@@ -134,6 +136,13 @@ def test_files_and_their_lines_are_short(name: str) -> None:
     assert len(lines) <= MOST_LINES
     assert max(map(len, lines)) <= MOST_COLUMNS
     assert "\t" not in TEXTS[name]
+
+
+def test_dashboard_has_sentences_of_glossary(root: Path) -> None:
+    """`./run python docs/glossary.py` writes them."""
+    page = (root / "docs" / "reference" / "glossary.md").read_text("utf-8")
+
+    assert TEXTS["glossary.js"] == glossary.write_module(glossary.read_sentences(page))
 
 
 # The symptoms that a page quotes are messages of the code

@@ -138,6 +138,10 @@ class Visit:
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
 
+    def manage(self) -> None:
+        """Open the menu of actions, by its button."""
+        self.page.locator(".manage > summary").click()
+
     def dialog(self, name: str | None = None) -> Dialog:
         return Dialog(self.page.get_by_role("dialog", name=name))
 

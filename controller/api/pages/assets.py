@@ -1,4 +1,4 @@
-"""Serves the files of the dashboard, which need no token.
+"""Serves the files of the dashboard and the page of the calls, which need no token.
 
 A browser must not mix modules of two versions, so their path has the digest of all files.
 """
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 
+from controller.api.pages import calls
 from noted_time.installation import name_program
 
 INDEX_FILE = "index.html"
@@ -82,7 +82,11 @@ for each in PAGES_BY_PATH:
     router.add_api_route(each, file, methods=["GET", "HEAD"])
 
 
-@router.get(DOCS_PATH)
-async def docs() -> RedirectResponse:
-    """Redirect relative to a proxy's path."""
-    return RedirectResponse("openapi.json")
+@router.api_route(DOCS_PATH, methods=["GET", "HEAD"])
+def docs(request: Request) -> Response:
+    """Describe the calls, in a thread, because it may have to build the OpenAPI document first."""
+    document: dict[str, Any] = request.app.openapi()
+    assets_path = f"{ASSETS_PATH[1:]}{ASSETS_VERSION}/"
+    page = calls.write_page(document, assets_path, str(request.base_url).rstrip("/"))
+    headers = {**SECURITY_HEADERS, "cache-control": NO_CACHE}
+    return Response(page, headers=headers, media_type=MEDIA_TYPES["html"])

@@ -2,8 +2,11 @@
 
 import gzip
 import re
+import shlex
 import time
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+from html.parser import HTMLParser
 from importlib.resources import files
 from threading import Barrier, Thread, current_thread, main_thread
 from typing import Any
@@ -13,12 +16,13 @@ import pytest
 from controller.api.app import Api, create_api
 from controller.api.gate.access import find_need
 from controller.api.pages import assets as pages
+from controller.api.pages import calls
 from controller.service.controller import Controller
 from tests.support.http import Caller, problem
 from tests.support.processes import run_python
 from tools.trials.memory_store import MemoryStore
 
-MOST_BYTES = 34_000
+MOST_BYTES = 40_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 ASSETS = f"/assets/{pages.ASSETS_VERSION}"
 TYPES = {
@@ -48,12 +52,88 @@ async def test_pages_have_safe_headers_and_allow_only_reads(call: Caller, path: 
     assert headers == [TYPES[path], caching, POLICY, "no-referrer"]
 
 
-async def test_docs_redirects_to_reference(call: Caller) -> None:
-    """The relative URL works below the path of a proxy, and no token is needed."""
+async def test_docs_lists_each_call_without_script(call: Caller) -> None:
+    """It needs no token and no other host. Its relative URLs work below the path of a proxy."""
     answer = await call.get("/docs")
+    document = (await call.get("/openapi.json")).json()
+    headers = ("content-type", "cache-control", "content-security-policy", "referrer-policy")
+    links = {link for link in LINK.findall(answer.text) if not link.startswith("#")}
 
-    assert (answer.status_code, answer.headers["location"]) == (307, "openapi.json")
+    assert [answer.headers.get(name) for name in headers] == [
+        *("text/html; charset=utf-8", "no-cache", POLICY, "no-referrer")
+    ]
+    assert "<script" not in answer.text
+    assert {link.removeprefix(ASSETS[1:]) for link in links} == {
+        *("/favicon.svg", "/dashboard.css", "./", "docs", "openapi.json")
+    }
+    text = unescape(answer.text)
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert f"<h2><code>{method.upper()} {path}</code></h2>" in text
+            assert f'<section id="{operation["operationId"]}"' in text
+            for parameter in operation.get("parameters", []):
+                assert f"<code>{parameter['name']}</code>" in text
     assert str(find_need("GET", "/docs")) == "nothing"
+
+
+COMMAND = re.compile(r"<code>(curl .*?)</code>", re.DOTALL)
+
+REFUSED = {"not_found", "method_not_allowed", "invalid_request", "malformed_json"}
+
+
+async def test_each_command_of_docs_is_a_valid_call(call: Caller) -> None:
+    """They are played against a stream that the examples fit."""
+    commands = COMMAND.findall(unescape((await call.get("/docs")).text))
+    document = (await call.get("/openapi.json")).json()
+    assert len(commands) == sum(map(len, document["paths"].values()))
+    for command in commands:
+        options = {"-X": "", "--json": ""}
+        words = shlex.split(command)[1:]
+        for option in options:
+            if option in words:
+                place = words.index(option)
+                options[option] = words[place + 1]
+                del words[place : place + 2]
+        (url,) = words
+        body = options["--json"]
+        method = options["-X"] or ("POST" if body else "GET")
+        await call.client.put("/v1/streams/flights", json={})
+        await call.client.post("/v1/streams/flights/notes", json={"notes": [{"writer": "UA"}]})
+        path = url.removeprefix("$NOTED_TIME_URL")
+        json_head = {"Content-Type": "application/json"} if body else {}
+        answer = await call.client.request(method, path, content=body or None, headers=json_head)
+
+        assert answer.is_success or answer.json()["code"] not in REFUSED, (command, answer.text)
+
+
+def test_docs_shows_markup_unchanged() -> None:
+    """Neither the description of a call nor the address of the controller becomes an element."""
+    markup = '<b class=hostile>`<i>`"&'
+    operation = {
+        "operationId": markup,
+        "summary": markup,
+        "description": markup,
+        "tags": [markup],
+        "parameters": [
+            {"name": markup, "in": markup, "description": markup, "schema": {"type": markup}}
+        ],
+    }
+    document = {
+        "info": {"description": markup},
+        "paths": {f"/{markup}": {"get": operation}},
+        "components": {"schemas": {}},
+        "security": [{"token": []}],
+    }
+    page = calls.write_page(document, "assets/", f"http://{markup}")
+    tags: set[str] = set()
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, _: tags.add(tag)  # type: ignore[method-assign]
+    parser.feed(page)
+
+    assert "hostile" in page
+    assert ("code" in tags, tags & {"b", "i"}) == (True, set())
+    assert "export TOKEN=nt_" in page
+    assert '-H "Authorization: Bearer $TOKEN"' in unescape(page)
 
 
 async def test_pages_do_not_wait_for_database(call: Caller) -> None:

@@ -10,7 +10,7 @@ import { $, h, show } from "./elements.js";
 import { pointAt, stepTo } from "./history.js";
 import { streamsView, useAnother } from "./list.js";
 import { button, heading, whenInZone } from "./parts.js";
-import { choose, chosen, goTo, poll, state } from "./state.js";
+import { address, choose, chosen, goTo, isMissing, poll, state } from "./state.js";
 import { streamView } from "./stream.js";
 import { chooseZone, chosenZone, lasting, parsed, ZONES } from "./values.js";
 
@@ -30,10 +30,6 @@ function render() {
   }
   $("#token").hidden = !(access?.tokens || fault?.status === 401);
 }
-
-/** Return whether the stream or domain does not exist, or its name is not valid. */
-const isMissing = (fault) =>
-  /unknown_(stream|domain)/.test(fault?.code) || (!state.data.explain && [404, 422].includes(fault?.status));
 
 function renderFault() {
   const { fault, at } = state;
@@ -58,9 +54,22 @@ function faultText(fault) {
 }
 
 function missingView({ code }) {
-  const domain = state.data.stream && code !== "unknown_stream" ? ` with the domain ${state.domain}` : "";
-  return [h("div.head", heading(`There is no stream ${state.name}${domain}`)), h("a", { href: "#/" }, "All streams")];
+  const { stream, similarStreams = [] } = state.data;
+  const all = h("p", h("a", { href: "#/" }, "All streams"));
+  if (stream && code !== "unknown_stream") {
+    const links = stream.domains.map((domain) => h("a", { href: address(state.name, domain) }, domain));
+    const title = `There is no stream ${state.name} with the domain ${state.domain}`;
+    return [h("div.head", heading(title)), h("p", "It has: ", commaSeparated(links)), all];
+  }
+  const links = similarStreams.map((name) => h("a", { href: address(name) }, name));
+  return [
+    h("div.head", heading(`There is no stream ${state.name}`)),
+    links.length > 0 && h("p", "Did you mean ", commaSeparated(links), "?"), all,
+  ];
 }
+
+/** Return links with a comma between them. */
+const commaSeparated = (links) => links.flatMap((link, place) => (place ? [", ", link] : [link]));
 
 /** The actions of buttons, which pass their data. */
 const ACTS = {

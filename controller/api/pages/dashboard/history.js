@@ -1,5 +1,6 @@
-// The history of the watermark: lower, upper and lag over wall time.
+// The history of the watermark: it, its upper bound and its lag over wall time.
 
+import { term } from "./definitions.js";
 import { $, h, show, svg } from "./elements.js";
 import { cell, chooser, section, table, when } from "./parts.js";
 import { chosen, state } from "./state.js";
@@ -15,8 +16,8 @@ export function historySection(history) {
   const { points, lower_before: before } = history;
   const ranges = Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range));
   const rows = points.slice(-200).reverse().map(({ at, lower, upper, lag_ms: lag, ...point }) =>
-    h("tr", cell("Marked", when(at)), cell("Lower", when(lower)),
-      cell("Upper", when(upper), !point.upper_is_bound && " (no bound)"),
+    h("tr", cell("Marked", when(at)), cell("Watermark", when(lower)),
+      cell("Upper bound", when(upper), !point.upper_is_bound && " (no bound)"),
       cell("Lag before.n", lagText(lag)),
       cell("Without", point.excluded.join(", "))));
   const asTable = rows.length > 0
@@ -46,7 +47,7 @@ function charts({ from_at: from, to_at: to, lower_before: start, points: all }) 
   const clock = [greatest([from, low]), least([to, high])].map((at) => [at, at]);
   const values = isLevel ? [lowest] : ticks(low, high, 5, isTime);
   const labels = { values, name: (time) => (isUnix(time) ? shortened(zonedText(time)) : time) };
-  const drawn = plot("lower and upper over wall time", frame, labels, [low, high], (x, line) => [
+  const drawn = plot("watermark and upper bound over wall time", frame, labels, [low, high], (x, line) => [
     hasClock && svg("path.clock", { d: line(clock) }),
     svg("path.upper", { d: line(stepped(points, "upper", null, from, to)) }),
     svg("path.lower", { d: line(stepped(points, "lower", before, from, to)) }),
@@ -54,10 +55,11 @@ function charts({ from_at: from, to_at: to, lower_before: start, points: all }) 
       svg("path.flag", { d: `M${x(at) - 5} 2h10l-5 9z` }, svg("title", `advanced without ${listed(excluded)}`))),
   ]);
   return h("div.chart", { tabindex: 0, role: "group", "aria-label": "History: arrow keys read the marks" },
-    h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), hasClock && h("span.k-clock", "clock"),
-      flags.length > 0 && h("span.k-flag", "advanced without a writer")),
+    h("div.key", h("span.k-lower", term("Watermark (lower bound)", "watermark")),
+      h("span.k-upper", term("Upper bound")), hasClock && h("span.k-clock", "Clock"),
+      flags.length > 0 && h("span.k-flag", "Advanced without a writer")),
     drawn,
-    isLag(lags.at(-1)?.[1]) && [h("div.key", h("span.k-lower", "lag behind the clock")), lagPlot(frame, lags, most)],
+    isLag(lags.at(-1)?.[1]) && [h("div.key", h("span.k-lower", term("Lag behind the clock", "lag"))), lagPlot(frame, lags, most)],
     frame.cursor && tip(frame));
 }
 
@@ -170,7 +172,7 @@ function tip(frame) {
   const left = ((place + (isLeft ? -12 : 12)) / frame.width) * 100;
   return h("div.tip", { "aria-live": "polite", "data-left": left, "data-side": isLeft && "left" },
     h("div", `mark ${seq} at `, when(at)),
-    h("div", "lower ", when(lower)), h("div", "upper ", when(upper)),
+    h("div", "watermark ", when(lower)), h("div", "upper bound ", when(upper)),
     isLag(lag) && isUnix(lower) && h("div", `lag before it ${lasting(lag)}`),
     excluded.length > 0 && h("div", `without ${listed(excluded)}`));
 }

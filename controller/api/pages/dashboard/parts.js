@@ -1,17 +1,19 @@
 // The parts of views: times, states, buttons, forms and tables.
 
+import { term } from "./definitions.js";
 import { h } from "./elements.js";
 import { apart, counted, inWords, isUnix, lasting, many, minus, written, zonedText, zoneName } from "./values.js";
 
 export const soft = (...parts) => h("span.soft", parts);
 
-/** Return a time in the chosen zone, with UTC on hover. `suffix` makes a text that follows it. */
+/** Return a time in the chosen zone, with UTC on hover. `suffix` makes a text that stays on the line of the clock. */
 export function when(time, suffix = () => "") {
   if (time == null) return soft("–");
   if (!isUnix(time)) return h("span.n", String(time));
   const iso = new Date(time).toISOString();
   const title = `${iso.replace(/[TZ]/g, " ")}UTC`;
-  return h("time", { datetime: iso, title }, `${zonedText(time)}${suffix(time)}`);
+  const [clock, day] = zonedText(time).split(" ").reverse();
+  return h("time", { datetime: iso, title }, day && `${day} `, h("span.n", `${clock}${suffix(time)}`));
 }
 /** Return a time with the name of the chosen zone, for headlines and sentences. */
 export const whenInZone = (time) => when(time, (ms) => ` ${zoneName(ms)}`);
@@ -64,9 +66,19 @@ export const jumps = (sections) => h("nav.jumps", { "aria-label": "Sections" },
   sections.filter(Boolean).map(({ ariaLabel: label }) =>
     button(label, "jump", { section: label }, { class: "quiet" })));
 
+/** The words of the glossary that explain titles and columns. */
+const WORDS_OF_LABELS = {
+  Ledger: "ledger", Segments: "segment", Watermark: "watermark", "Upper bound": "upper bound", Lag: "lag",
+  "Lag before": "lag", Without: "missing", "Held back by": "hold back", Writers: "member", Noted: "note",
+  "Times out in": "timed out", "Without it": "dry run", Missing: "missing", "Late rows": "late rows",
+  Segment: "segment", "Noted by": "note", "Time window": "time window",
+};
+const explained = (label) => (WORDS_OF_LABELS[label] ? term(label, WORDS_OF_LABELS[label]) : label);
+
 /** A section of the page. If `extras` is not null, its title shows the label and the extras. */
 export const section = (label, extras, ...children) =>
-  h("section", { "aria-label": label, tabindex: -1 }, extras && h("div.title", h("h2", label), extras), children);
+  h("section", { "aria-label": label, tabindex: -1 },
+    extras && h("div.title", h("h2", explained(label)), extras), children);
 export const tr = (key, ...cells) => h("tr", { "data-key": key }, cells);
 /** A cell for "Column.class.class". A narrow page shows the column's name, unless the class is `bare`. */
 export const cell = (kind, ...children) => {
@@ -77,9 +89,11 @@ export const cell = (kind, ...children) => {
 /** A table, or the sentence `none` if it has no rows. Columns get their names from `heads` or the first row. */
 export const table = (label, rows, none, heads = {}) => {
   if (!rows.length) return h("p.empty", none);
-  const named = [...rows[0].cells].map(({ dataset, classList }) =>
-    h(classList.contains("num") ? "th.num" : "th", { scope: "col" }, heads[dataset.label] ?? dataset.label));
-  const parts = [h("thead", h("tr", named)), h("tbody", rows)];
+  const columns = [...rows[0].cells].map(({ dataset, classList }) => {
+    const classes = ["num", "act"].filter((name) => classList.contains(name));
+    return h(["th", ...classes].join("."), { scope: "col" }, heads[dataset.label] ?? explained(dataset.label));
+  });
+  const parts = [h("thead", h("tr", columns)), h("tbody", rows)];
   return h("div.wide", h("table.stack", { "aria-label": label }, parts));
 };
 

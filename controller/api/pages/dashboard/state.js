@@ -4,6 +4,7 @@
 
 import { access, call, loadAccess } from "./api.js";
 import { $, h } from "./elements.js";
+import { similarNames } from "./similar.js";
 import { chosenZone, DAY, HOUR, isUnix, zoneOffset } from "./values.js";
 
 const POLL_MS = 1500;
@@ -106,6 +107,16 @@ async function loadHistory() {
   return ofDomain(["history"], { from_at: from || null, points: 600 });
 }
 
+/** Return whether the stream or domain does not exist, or its name is not valid. */
+export const isMissing = (fault) =>
+  /unknown_(stream|domain)/.test(fault?.code) || (!state.data.explain && [404, 422].includes(fault?.status));
+
+/** Return the streams whose names are like that of the view, of those that the token may read. */
+async function loadSimilarStreams() {
+  const { streams } = await call("GET", "v1/streams", { query: { limit: 1000 } });
+  return similarNames(state.name, streams.map(({ name }) => name));
+}
+
 /** Load the feeds that are due, or all feeds. */
 export async function poll(all = false) {
   clearTimeout(timer);
@@ -123,6 +134,11 @@ export async function poll(all = false) {
     Object.assign(state, { at: Date.now(), fault: null, skew: now - Date.now() });
   } catch (fault) {
     if (mine !== epoch) return;
+    if (isMissing(fault)) {
+      const names = state.data.similarStreams ?? await loadSimilarStreams().catch(() => []);
+      if (mine !== epoch) return;
+      state.data.similarStreams = names;
+    }
     state.fault = fault;
   }
   if (state.fault?.status !== 401) timer = setTimeout(() => document.hidden || poll(), POLL_MS);

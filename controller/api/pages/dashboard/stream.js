@@ -1,5 +1,6 @@
 // The view of one stream: its watermark, the reason for it, and all details.
 
+import { term } from "./definitions.js";
 import { h } from "./elements.js";
 import { historySection } from "./history.js";
 import {
@@ -12,24 +13,38 @@ import { counted, inWords, isLag, isUnix, lasting, listed, many, shownPosition }
 
 export function streamView(data) {
   const scale = scaleOf(data);
-  const top = [writersSection(data, scale), whySection(data)];
-  if (innerWidth <= 900) top.reverse(); // one column, as in dashboard.css
-  const first = [...top, historySection(data.history), windowsSection(data.windows)];
+  const first = [
+    whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
+  ];
   const pair = [readersSection(data, scale), segmentsSection(data)];
   const last = [ledgerSection(data), settingsSection(data.stream)];
   return [
     h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream),
-      conditionPills(data), jumps([...first, ...pair, ...last])),
+      conditionPills(data), may() && manageMenu(data.stream), jumps([...first, ...pair, ...last])),
     first, h("div.pair", pair), last,
   ];
 }
+
+/** The actions. Each writer's are in its row, which shows them while the menu is open: see dashboard.css. */
+const manageMenu = ({ seal }) => h("details.manage", { "data-key": "manage" }, h("summary", "Manage…"),
+  h("div.counts", button("Edit settings…", "settings"), button("Truncate…", "truncate"),
+    !seal && button("Seal…", "seal"), soft("Each writer’s actions are in its row of the table.")));
 
 const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-label": "Domains" },
   domains.map((name) =>
     h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)));
 
-const conditionPills = ({ explain, writers: { states } }) =>
-  h("span.counts", pill(conditionText({ ...explain, ...explain.waiting_for[0] })), writerCounts(states));
+function conditionPills({ explain, writers: { states } }) {
+  const [text, colour] = conditionText({ ...explain, ...explain.waiting_for[0] });
+  const word = WORDS_OF_CONDITIONS[explain.condition];
+  return h("span.counts", pill([word ? term(text, word) : text, colour]), writerCounts(states));
+}
+
+/** The words of the glossary that explain the conditions of a stream. */
+const WORDS_OF_CONDITIONS = {
+  held_back: "hold back", waiting: "wait", missing: "missing", silent: "excluded", ended: "excluded",
+  unmarked: "mark", advancing: "advance", quiet: "quiet", sealed: "sealed",
+};
 
 const ALL_FINISHED = "All writers have finished. If none follows, seal the stream to complete its last window.";
 
@@ -45,7 +60,7 @@ function whySection(data) {
   const folded = rest.filter((line) => !isHint(line));
   const paragraphs = (lines) => lines.map((line) => h("p", said(line)));
   return section("Why", null, h("div.why",
-    h("div", h("div.soft", "Watermark"), h("div.big", whenInZone(lower)),
+    h("div", h("div.soft", term("Watermark")), h("div.big", whenInZone(lower)),
       h("div.soft.n", isLag(lag) ? `${lasting(lag)} behind the clock` : ""),
       vouched && h("div.soft.n", vouchedText(vouched))),
     h("div.said", paragraphs([...sentences.slice(0, 2), ...rest.filter(isHint)]),
@@ -84,16 +99,16 @@ function writersText(texts, count, isKnown) {
   return [...parts, !isKnown && "others are no longer known"].filter(Boolean).join(", ") || "–";
 }
 
-function segmentsSection({ segments: { segments, next }, stream }) {
+function segmentsSection({ segments: { segments, next } }) {
   const rows = segments.map(({ writers, writers_total: total, ...row }) =>
     tr(row.segment, cell("Segment.num.n", row.segment),
       cell("State.bare.state", pill([row.state]),
         row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
       cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
       cell("Noted by", `${writers.slice(0, 3).join(", ")}${total > 3 ? ` and ${total - 3} more` : ""}`)));
-  const buttons = may() && h("span.counts", button("Truncate…", "truncate"), !stream.seal && button("Seal…", "seal"));
-  return section("Segments", buttons,
-    table("Segments", rows, "No mark has named a segment yet."),
+  return section("Segments", [],
+    table("Segments", rows, "No mark has named a segment yet.",
+      { From: term("From", "offset"), To: term("To", "offset") }),
     pages("segment", { start: chosen.segment, shown: segments.length, next, size: PAGE }));
 }
 
@@ -159,7 +174,7 @@ export function settingText(name, value) {
 }
 
 function settingsSection(stream) {
-  return section("Settings", [may() && button("Edit settings…", "settings")],
+  return section("Settings", [],
     h("dl.settings", [...settingsOf(stream), "logs"].map((name) =>
       h("div", h("dt", settingName(name)), h("dd", settingText(name, stream[name]))))));
 }

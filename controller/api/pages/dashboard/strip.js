@@ -1,5 +1,6 @@
 // Writers and readers on one axis, from the watermark to the latest noted time.
 
+import { term } from "./definitions.js";
 import { h } from "./elements.js";
 import {
   button, cell, chooser, isWaiting, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
@@ -124,7 +125,7 @@ function groupRow({ group, windows, lag: lags, readers }, isOpen, lower, scale) 
   const range = scale && from != null && bar("range", scale, from, to ?? greatest([scale.high, from]));
   return tr(group,
     cell("Group.bare.name", open),
-    cell("Lower to upper.bare.strip", track(scale, range)),
+    cell("Time window.bare.strip", track(scale, range)),
     cell("Complete to", when(from)),
     cell("Lag.n", distanceText(distance, lower)),
     cell("Readers.num.n", readers));
@@ -140,7 +141,7 @@ function distanceText(distance, lower) {
 function detailsRow({ group, backlog, backlog_causes: reported, readers, reader_lags: lags }, lower) {
   const causes = backlog && listed(reported.map(({ reason, reader }) => reader ?? inWords(reason)));
   return tr(`${group}/`, cell("Readers of it.bare", { colspan: 5 },
-    backlog && h("p", pill(["backlog", "warn"]), ` by ${causes}`),
+    backlog && h("p", pill([term("backlog"), "warn"]), ` by ${causes}`),
     Object.entries(readers).map(([reader, position]) => {
       const { lag } = lags[domain()]?.[reader] ?? {};
       return h("p", h("strong", reader), " ", h("span.n", shownPosition(position)),
