@@ -5,6 +5,7 @@ import httpx
 import pytest
 
 from noted_time.client import Question
+from noted_time_cli.client import writers
 from noted_time_cli.client.caller import Caller
 from tests.cli.conftest import Console, note
 from tools.trials.calls import TEN
@@ -41,6 +42,24 @@ def test_json_is_the_controllers_answer(run: Console, stream: str) -> None:
     stable_fields = {name: value for name, value in result.json.items() if name not in changing}
     expected = {name: value for name, value in answer.items() if name not in changing}
     assert (stable_fields, result.out.count("\n")) == (expected, 1)
+
+
+def test_ledger_finds_the_comment_of_an_old_removal(
+    run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads page after page of changes, up to a limit."""
+    run.note(stream, UA=TEN, DL=TEN)
+    run("remove", stream, "UA", "--comment", "its machine is gone", "--yes")
+    for number in range(5):
+        run.served.call("PUT", f"/{stream}", {"writer_timeout_ms": 60_000 + number})
+    monkeypatch.setattr(writers, "MOST_ROWS", 2)
+    run.note(stream, DL=TEN + 1)
+    comments = [row[-1] for row in run("ledger", stream).table[1:]]
+    monkeypatch.setattr(writers, "MOST_PAGES", 2)
+    limited_comments = [row[-1] for row in run("ledger", stream).table[1:]]
+
+    assert comments == ["its machine is gone", "-"]
+    assert limited_comments == ["(not known)", "-"]
 
 
 def test_wait_continues_while_the_controller_is_away(run: Console) -> None:
