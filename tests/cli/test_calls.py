@@ -1,3 +1,4 @@
+import re
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ from noted_time_cli.client.caller import Caller
 from tests.cli.conftest import Console, note
 from tools.trials.calls import TEN
 from tools.trials.served import Served
+from writer_client.sending.clock import unix_ms
 
 
 def test_writers_added_concurrently_are_all_expected(
@@ -60,6 +62,20 @@ def test_ledger_finds_the_comment_of_an_old_removal(
 
     assert comments == ["its machine is gone", "-"]
     assert limited_comments == ["(not known)", "-"]
+
+
+def test_writer_ahead_of_the_clock_is_named(run: Console, stream: str) -> None:
+    """Its note was accepted. What the other writer notes by its right clock is late."""
+    now = unix_ms()
+    run.note(stream, UA=now + 600_000)
+    run.note(stream, DL=now - 1000)
+    explanation = run("explain", stream)
+    report = run("doctor", stream)
+
+    fault = r"head of the controller's clock: UA \(noted 20\S+Z, 9m \d+s ahead\)"
+    assert re.search(rf"^A{fault}\. What they write below", explanation.out, re.MULTILINE)
+    assert re.search(rf"\ba{fault} .*correct its clock", " ".join(report.out.split()))
+    assert report.status == 1
 
 
 def test_wait_continues_while_the_controller_is_away(run: Console) -> None:
