@@ -27,7 +27,6 @@ SHORT_MS = 5000  # a shorter timeout excludes a writer during a restart or a pau
 
 TROUBLE_PAGE = "page 'Symptoms and remedies'"
 SILENT_STATES = frozenset(("missing", "silent"))
-AHEAD = "ahead of the controller's clock"
 # `{}` stands for the stream.
 FAULT_REMEDIES = {
     "never came": "start it, or end it: {program} note {} WRITER --join --state finished",
@@ -38,7 +37,9 @@ FAULT_REMEDIES = {
         "note each, or WriterClient(domains=…); {program} stream show {}"
     ),
     "holding back for longer than its timeout": "see why its times are old; {program} explain {}",
-    AHEAD: "correct its clock or its event times, or what it writes below its time is late",
+    "ahead of the controller's clock": (
+        "correct its clock or its event times, or what it writes below its time is late"
+    ),
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
     "no_position": "give a position with each note, or no cut covers its rows",
     "late": f"note only complete times, join and flush before the first write: {TROUBLE_PAGE}",
@@ -175,7 +176,7 @@ def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str,
     """Yield the faults of a writer: keys of `FAULT_REMEDIES`, and their details."""
     lead = describe_lead(row, now)
     if lead and stream["max_time_ahead_ms"] is not None:
-        yield AHEAD, lead
+        yield "ahead of the controller's clock", lead
     timeout_ms = row["timeout_ms"] or stream["writer_timeout_ms"]
     holding_back_began_at = row["holding_back_began_at"]
     domains = stream["domains"] if row["domains"] is None else row["domains"]
