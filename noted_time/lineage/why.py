@@ -103,6 +103,9 @@ class Why(Struct, frozen=True, dict=True):
         for hop in self.hops.values():
             line = self._describe_hop(hop)
             if hop is self.culprit:
+                names_writers = hop.dataset.kind == "stream" and hop.complete_to is not None
+                if names_writers and hop.why:
+                    line += f"; {hop.why}"
                 line += "  <-- holds it back"
             yield line
 

@@ -138,7 +138,8 @@ class Caller:
             answer[fact] = first_json[fact]
         if self.print_json(answer):
             return first_page, page
-        print_table(columns, chain.from_iterable(list_rows(item) for item in items))
+        rows = [*chain.from_iterable(list_rows(item) for item in items)]  # may ask for more
+        print_table(columns, rows)
         if next_item is not None:
             say(f"There are more than these {limit}: use --limit.")
         if also is not None and answer[second_name]:

@@ -93,13 +93,22 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         answer = run(steps, build_performer(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
         end_text = format_time(requirement.to or 0)
-        status = NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS
-        fail(f"{dataset} is not known to be complete to {end_text}: {error}", status=status)
+        sentence = f"{dataset} is not known to be complete to {end_text}: {error}"
+        fail(sentence, status=choose_error_status(error))
     if not call.print_json(answer) and answer.is_complete:
         echo(f"{answer.sentence}: {_describe_place(answer)}")
     if not answer.is_complete:
-        is_waiting = answer.status == "waiting"
-        fail(answer.sentence, status=NOT_YET_STATUS if is_waiting else MISSING_STATUS)
+        fail(answer.sentence, status=choose_status(answer))
+
+
+def choose_error_status(error: Conflict | Unreachable) -> int:
+    """Return the exit status if there is no answer at the end of the timeout."""
+    return NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS
+
+
+def choose_status(answer: Completeness) -> int:
+    """Return the exit status if the last answer is not that the dataset is complete."""
+    return NOT_YET_STATUS if answer.status == "waiting" else MISSING_STATUS
 
 
 def _sleep(step: Sleep) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Annotated
 
 import typer
@@ -52,6 +52,10 @@ from noted_time_cli.terminal.output import (
 )
 
 REMOVAL_ATTEMPTS = 3
+
+MOST_PAGES = 100  # of changes, to find the comments of removals
+
+NOT_KNOWN = "(not known)"
 
 
 def _format_session(writer: Json) -> str | None:
@@ -360,45 +364,68 @@ def ledger(
 
     Try it:  noted-time ledger flights
     """
-    removals: Sequence[ChangeAnswer] = ()
-    if not call.as_json:
-        removals = _list_removals(call, stream)
     call.print_list(
         Question("GET", stream_path(stream, "ledger"), {"domain": domain}, answer=LedgerPage),
         "entries",
         LEDGER_COLUMNS,
-        list_rows=partial(_list_absences, removals),
+        list_rows=partial(_list_absences, Removals(call, stream)),
         cursor="after",
         limit=limit,
         also=("late_reports", LATE_COLUMNS),
     )
 
 
-def _list_removals(call: Caller, stream: str) -> Sequence[ChangeAnswer]:
-    """Return the latest removals of writers by operators, newest first."""
+class Removals:
+    """The removals of writers by operators. Pages of changes are read when they are needed."""
+
+    def __init__(self, call: Caller, stream: str) -> None:
+        self._removals: list[ChangeAnswer] = []
+        self._pages = islice(_read_changes(call, stream), MOST_PAGES)
+
+    def find_comment(self, writer: str, at: int) -> str | None:
+        """Return the comment of the last removal up to `at`, or `NOT_KNOWN` if it is not kept."""
+        for removal in self._read():
+            if removal.writer == writer and removal.at <= at:
+                return removal.comment
+        return NOT_KNOWN
+
+    def _read(self) -> Iterator[ChangeAnswer]:
+        """Yield the removals, newest first."""
+        yield from self._removals
+        for page in self._pages:
+            removals = [change for change in page.changes if _is_exclusion(change)]
+            self._removals += removals
+            yield from removals
+
+
+def _read_changes(call: Caller, stream: str) -> Iterator[ChangesPage]:
     path = stream_path(stream, "changes")
-    page = call.ask(Question("GET", path, {"limit": MOST_ROWS}, answer=ChangesPage))
-    return [change for change in page.changes if change.action == "removed"]
+    before = None
+    while True:
+        query = {"limit": MOST_ROWS, "before": before}
+        page = call.ask(Question("GET", path, query, answer=ChangesPage))
+        yield page
+        if page.next is None:
+            return
+        before = page.next
 
 
-def _list_absences(removals: Sequence[ChangeAnswer], entry: Json) -> list[Json]:
+def _is_exclusion(change: ChangeAnswer) -> bool:
+    """Return whether an operator removed the writer, and not only from one domain."""
+    return change.action == "removed" and not change.new_values
+
+
+def _list_absences(removals: Removals, entry: Json) -> list[Json]:
     """Return a row for each writer, with the comment of the operator who removed it."""
     rows = []
     for absence in entry["writers"]:
         comment = None
         if absence["reason"] == "removed":
-            comment = _find_comment(removals, absence["writer"], entry["at"])
+            comment = removals.find_comment(absence["writer"], entry["at"])
         rows.append(entry | absence | {"comment": comment})
     for writer in entry["returned_writers"]:
         rows.append(entry | {"writer": writer, "reason": "returned", "comment": None})
     return rows
-
-
-def _find_comment(removals: Sequence[ChangeAnswer], writer: str, at: int) -> str | None:
-    for removal in removals:
-        if removal.writer == writer and removal.at <= at:
-            return removal.comment
-    return None
 
 
 @client_command

@@ -20,6 +20,7 @@ from noted_time.values import (
 )
 from noted_time.verdict.words import EXPECTS_NO_WRITERS, suggest_expecting
 from noted_time.wording import describe_fact
+from noted_time_cli.client.ahead import describe_lead
 from noted_time_cli.doctor.verdict import Finding, judge
 
 SHORT_MS = 5000  # a shorter timeout excludes a writer during a restart or a pause of its runtime
@@ -36,6 +37,9 @@ FAULT_REMEDIES = {
         "note each, or WriterClient(domains=…); {program} stream show {}"
     ),
     "holding back for longer than its timeout": "see why its times are old; {program} explain {}",
+    "ahead of the controller's clock": (
+        "correct its clock or its event times, or what it writes below its time is late"
+    ),
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
     "no_position": "give a position with each note, or no cut covers its rows",
     "late": f"note only complete times, join and flush before the first write: {TROUBLE_PAGE}",
@@ -169,7 +173,10 @@ def is_mostly_without_positions(rows: Collection[Json]) -> bool:
 
 
 def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
-    """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and its detail."""
+    """Yield the faults of a writer: keys of `FAULT_REMEDIES`, and their details."""
+    lead = describe_lead(row, now)
+    if lead and stream["max_time_ahead_ms"] is not None:
+        yield "ahead of the controller's clock", lead
     timeout_ms = row["timeout_ms"] or stream["writer_timeout_ms"]
     holding_back_began_at = row["holding_back_began_at"]
     domains = stream["domains"] if row["domains"] is None else row["domains"]

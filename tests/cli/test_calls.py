@@ -1,3 +1,4 @@
+import re
 import threading
 from typing import Any
 
@@ -5,10 +6,12 @@ import httpx
 import pytest
 
 from noted_time.client import Question
+from noted_time_cli.client import writers
 from noted_time_cli.client.caller import Caller
 from tests.cli.conftest import Console, note
 from tools.trials.calls import TEN
 from tools.trials.served import Served
+from writer_client.sending.clock import unix_ms
 
 
 def test_writers_added_concurrently_are_all_expected(
@@ -41,6 +44,38 @@ def test_json_is_the_controllers_answer(run: Console, stream: str) -> None:
     stable_fields = {name: value for name, value in result.json.items() if name not in changing}
     expected = {name: value for name, value in answer.items() if name not in changing}
     assert (stable_fields, result.out.count("\n")) == (expected, 1)
+
+
+def test_ledger_finds_the_comment_of_an_old_removal(
+    run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads page after page of changes, up to a limit."""
+    run.note(stream, UA=TEN, DL=TEN)
+    run("remove", stream, "UA", "--comment", "its machine is gone", "--yes")
+    for number in range(5):
+        run.served.call("PUT", f"/{stream}", {"writer_timeout_ms": 60_000 + number})
+    monkeypatch.setattr(writers, "MOST_ROWS", 2)
+    run.note(stream, DL=TEN + 1)
+    comments = [row[-1] for row in run("ledger", stream).table[1:]]
+    monkeypatch.setattr(writers, "MOST_PAGES", 2)
+    limited_comments = [row[-1] for row in run("ledger", stream).table[1:]]
+
+    assert comments == ["its machine is gone", "-"]
+    assert limited_comments == ["(not known)", "-"]
+
+
+def test_writer_ahead_of_the_clock_is_named(run: Console, stream: str) -> None:
+    """Its note was accepted. What the other writer notes by its right clock is late."""
+    now = unix_ms()
+    run.note(stream, UA=now + 600_000)
+    run.note(stream, DL=now - 1000)
+    explanation = run("explain", stream)
+    report = run("doctor", stream)
+
+    fault = r"head of the controller's clock: UA \(noted 20\S+Z, 9m \d+s ahead\)"
+    assert re.search(rf"^A{fault}\. What they write below", explanation.out, re.MULTILINE)
+    assert re.search(rf"\ba{fault} .*correct its clock", " ".join(report.out.split()))
+    assert report.status == 1
 
 
 def test_wait_continues_while_the_controller_is_away(run: Console) -> None:

@@ -30,6 +30,7 @@ status, unless that is 0:
 
 A line continues on lines that are indented by four more. A mistyped command shows the text of its
 frame, without the usage above it. An observer with `--for` polls 20 times, however long that takes.
+`why DATASET TIME` must end with the status of `wait DATASET TIME --timeout 0s`.
 """
 
 import json
@@ -149,6 +150,9 @@ class Session:
             result = self.run(*words, typed=typed_text)
             self.printed = result.out + result.err
             compare(result, line, expected)
+            if is_why_at_time(words):
+                waited = self.run("wait", *words[1:], "--timeout", "0s")
+                assert waited.status == result.status, (line, result, waited)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
         elif word == "cd":
@@ -156,6 +160,12 @@ class Session:
         else:
             rows = "".join(f"{line.strip()}\n" for line in expected)
             subprocess.run(["sh", "-c", command], input=rows, text=True, check=True)
+
+
+def is_why_at_time(words: list[str]) -> bool:
+    """Return whether a command is `why` with a time, which ends with the status of `wait`."""
+    command, *arguments = words
+    return command == "why" and len(arguments) > 1 and not arguments[1].startswith("-")
 
 
 def compare(result: Result, line: str, expected: list[str]) -> None:
