@@ -12,6 +12,7 @@ from operator import index
 from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff
+from noted_time.client.arguments import refuse_url
 from noted_time.progress import BacklogState, Lag, SegmentTimes
 from noted_time.reading import Tiling
 from noted_time.values import (
@@ -44,11 +45,12 @@ Found = TypeVar("Found")
 class Reader(ABC, Generic[Network]):
     """The base of the reader clients; its public calls do not wait."""
 
+    @refuse_url("stream, controller=URL")
     def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
-        url: str,
         stream: str,
         *,
+        controller: str,
         token: str | None = None,
         group: str | None = None,
         reader: str | None = None,
@@ -61,7 +63,8 @@ class Reader(ABC, Generic[Network]):
     ) -> None:
         """Create a client that follows `domains`, by default every declared domain.
 
-        `url` may be several URLs, separated by commas; the client uses one as long as it answers.
+        `controller` is the controller's URL, or several, separated by commas. The client uses one
+        as long as it answers.
         The default `token` is the environment variable NOTED_TIME_TOKEN. `wait_ms` is the longest
         time of one long poll, at most 30000. `refresh_ms` is the longest time between requests for
         a group's position.
@@ -93,9 +96,9 @@ class Reader(ABC, Generic[Network]):
             on_stream=self._reporting.learn if self._reporting else lambda _: None,
         )
         self._waits = Waits(
-            self._following, self._reporting, self._news, url=url, check=self._check_usable
+            self._following, self._reporting, self._news, url=controller, check=self._check_usable
         )
-        self._open(url, token, transport)
+        self._open(controller, token, transport)
 
     @abstractmethod
     def _open(self, url: str, token: str | None, network: Network | None) -> None: ...

@@ -26,7 +26,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
 
     Create it inside a coroutine::
 
-        async with AsyncWriterClient(url, "flights", "UA") as client:
+        async with AsyncWriterClient("flights", "UA", controller=url) as client:
             client.join()
             await client.flush()
             client.note_time(time, {0: 120})

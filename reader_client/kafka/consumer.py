@@ -35,7 +35,8 @@ class KafkaNotedConsumer(Closing):
     again.
 
     >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
-    >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
+    >>> options = {"controller": url, "group": "daily", "reader": "one"}  # doctest: +SKIP
+    >>> reader = ReaderClient("flights", **options)  # doctest: +SKIP
     >>> with KafkaNotedConsumer(config, reader) as flights:  # doctest: +SKIP
     ...     for message in flights:
     ...         handle(message)

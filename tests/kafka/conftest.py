@@ -35,7 +35,9 @@ class Flights:
         """Start a producer, which is closed after the test."""
         config = {**self.broker.config, "linger.ms": 5, **(config or {})}
         options = {"wait": None, **options}
-        producer = KafkaNotedProducer(config, self.topic, self.served.url, writer, **options)
+        producer = KafkaNotedProducer(
+            config, self.topic, writer, controller=self.served.url, **options
+        )
         self._started.append(producer)
         return producer
 
@@ -55,7 +57,9 @@ class Flights:
 
     def observe(self, *domains: str) -> WriterClient:
         """Return a client for an observer of the topic."""
-        return WriterClient(self.served.url, self.topic, "observer", domains=domains or None)
+        return WriterClient(
+            self.topic, "observer", controller=self.served.url, domains=domains or None
+        )
 
     def read_writer(self, writer: str = "berlin") -> Json:
         return self.served.get(f"{self.topic}/writers/{writer}")

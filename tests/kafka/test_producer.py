@@ -253,12 +253,12 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(flights: Flights
 
 def test_exit_delivers_notes_and_keeps_the_writer(flights: Flights) -> None:
     """The program neither flushes nor closes; librdkafka logs to the program's own log."""
-    place = flights.broker.config, flights.topic, flights.served.url, "berlin"
+    place = flights.broker.config, flights.topic, "berlin"
     program = f"""
 import logging, sys
 logging.basicConfig(stream=sys.stdout)
 from writer_client import KafkaNotedProducer
-producer = KafkaNotedProducer(*{place})
+producer = KafkaNotedProducer(*{place}, controller={flights.served.url!r})
 for n in range(100):
     producer.produce(value="a", event_time={NOON} + n)
 producer.note_time({NOON} + 100)
@@ -518,13 +518,13 @@ def test_unusable_configuration_or_option_is_refused(
     config: dict[str, Any], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(Rejected, match=says):
-        KafkaNotedProducer(config, "t", "http://127.0.0.1:9", "berlin", **options)
+        KafkaNotedProducer(config, "t", "berlin", controller="http://127.0.0.1:9", **options)
 
 
 def test_unknown_option_is_named() -> None:
     options: dict[str, Any] = {"pace": None}
     with pytest.raises(TypeError, match="has no argument pace"):
-        KafkaNotedProducer({}, "t", "http://127.0.0.1:9", "berlin", **options)
+        KafkaNotedProducer({}, "t", "berlin", controller="http://127.0.0.1:9", **options)
 
 
 def test_a_producer_that_was_created_is_a_member(flights: Flights) -> None:

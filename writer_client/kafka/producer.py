@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from noted_time.client.arguments import refuse_url
 from noted_time.client.closing import Closing
 from noted_time.values import Exclusion, NotedTimeError, Rejected, Time, check_least, unix_ms_of
 from writer_client.at_exit import open_clients
@@ -74,13 +75,14 @@ class KafkaNotedProducer(Closing):
     Messages of librdkafka are logged under ``noted_time.writer.kafka``.
     """
 
+    @refuse_url("config, topic, writer, controller=URL")
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         config: Mapping[str, Any],
         topic: str,
-        controller_url: str,
         writer: str,
         *,
+        controller: str,
         stream: str | None = None,
         domain: str | Sequence[str] | None = None,
         on_failure: OnFailure = "raise",
@@ -124,7 +126,12 @@ class KafkaNotedProducer(Closing):
 
         stream_name = topic if stream is None else stream
         client = partial(
-            WriterClient, controller_url, stream_name, writer, domains=domains, **client_options
+            WriterClient,
+            stream_name,
+            writer,
+            controller=controller,
+            domains=domains,
+            **client_options,
         )
         self._channel = channel = Channel(
             config, topic, client, domains=domains, on_failure=on_failure

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
+from noted_time.client.arguments import refuse_url
 from noted_time.values import (
     REASON_LENGTH,
     Exclusion,
@@ -36,21 +37,16 @@ Network = TypeVar("Network")
 LAST_WAIT_S = 0.05
 
 
-def refuse_url(name: str) -> None:
-    """Refuse arguments in another order."""
-    if "://" in name:
-        raise Rejected(f"{name[:260]!r} is a URL and not a name: the order is url, stream, writer")
-
-
 class Writer(ABC, Generic[Network]):
     """One writer of one stream; its methods are thread-safe and never wait."""
 
+    @refuse_url("stream, writer, controller=URL")
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
-        url: str,
         stream: str,
         writer: str,
         *,
+        controller: str,
         token: str | None = None,
         timeout_ms: int | None = None,
         domains: Sequence[str] | None = None,
@@ -64,7 +60,7 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Start a client that notes for `writer`.
 
-        * `url` is the controller's URL, or several, separated by commas.
+        * `controller` is the controller's URL, or several, separated by commas.
         * `token` is by default the environment variable `NOTED_TIME_TOKEN`.
         * `timeout_ms` is how long the watermark waits for the silent writer, for example 90 minutes
           for an hourly job. By default it is unchanged, and for a new writer the stream's
@@ -80,8 +76,6 @@ class Writer(ABC, Generic[Network]):
         * `automatically_note_time` notes `clock()` periodically while the writer is live; see
           `writing`.
         """
-        refuse_url(stream)
-        refuse_url(writer)
         validate_name("stream", stream)
         check_least("timeout_ms", timeout_ms, 1)
         check_least("idle_after_ms", idle_after_ms, 1)
@@ -91,7 +85,7 @@ class Writer(ABC, Generic[Network]):
         self._only_domain = names[0] if names and len(names) == 1 else None
         contact_line = None if contact is None else validate_contact(contact)
         self._outbox = Outbox(writer, names, timeout_ms, Process.own(), contact_line)
-        self._notices = Notices(stream, writer, url, on_excluded)
+        self._notices = Notices(stream, writer, controller, on_excluded)
         self._clock = clock
         self._writes: dict[object, int] = {}  # under way, with the times of their begin
         self._notes_clock = automatically_note_time
@@ -112,7 +106,7 @@ class Writer(ABC, Generic[Network]):
         )
         if automatically_note_time:
             self._outbox.change_state("live", {})
-        self._open(url, transport, timeout_s=pace.request_timeout_ms / 1000, token=token)
+        self._open(controller, transport, timeout_s=pace.request_timeout_ms / 1000, token=token)
 
     @abstractmethod
     def _open(

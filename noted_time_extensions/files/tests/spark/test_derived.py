@@ -45,7 +45,7 @@ class Sinks:
 
     def make_client(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
-        return WriterClient(self.served.url, "counts", "counter")
+        return WriterClient("counts", "counter", controller=self.served.url)
 
     def __call__(
         self,
@@ -286,7 +286,7 @@ def test_examples_of_the_page_derive_minutes_and_hours(
     """The minute that ends at ten belongs to the hour from nine. The filter goes idle at ten."""
     served.create("per-minute")
     served.create("cleaned")
-    with WriterClient(served.url, "flights", "UA") as client:
+    with WriterClient("flights", "UA", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path / "log", "flights", client=client, event_time="departure")
         times = [NINE, NINE + timedelta(seconds=20), NINE + timedelta(minutes=59, seconds=59)]
         log.append([{"departure": time, "origin": "EWR"} for time in times])
