@@ -109,19 +109,6 @@ class Reader(ABC, Generic[Network]):
         return self._stream
 
     @property
-    def logs(self) -> tuple[str, ...]:
-        """The ids of the logs that the stream's positions refer to, empty if unknown."""
-        for follower in self._following.followers.values():
-            if follower.logs:
-                return follower.logs
-        return ()
-
-    @property
-    def group(self) -> str | None:
-        """The reader's group, if any."""
-        return None if self._reporting is None else self._reporting.reader.group
-
-    @property
     def position(self) -> dict[int, int]:
         """The reader's own position: segment → exclusive offset."""
         return dict(self._position)
@@ -315,6 +302,18 @@ class Reader(ABC, Generic[Network]):
                 f"the reader of stream {self._stream!r} belongs to the process that created it"
             )
             raise Rejected(f"{message}: create one in the child")
+
+
+def is_in_group(reader: Reader[Any]) -> bool:
+    return reader._reporting is not None  # noqa: SLF001 - only the consumer of Kafka asks
+
+
+def find_logs(reader: Reader[Any]) -> tuple[str, ...]:
+    """Return the ids of the logs that the stream's positions refer to, empty if unknown."""
+    for follower in reader._following.followers.values():  # noqa: SLF001 - as above
+        if follower.logs:
+            return follower.logs
+    return ()
 
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:

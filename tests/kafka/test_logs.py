@@ -8,6 +8,7 @@ import pytest
 from noted_time import AnotherLog
 from noted_time.kafka import Topic
 from reader_client import KafkaNotedConsumer, KafkaRelay, ReaderClient
+from reader_client.reader import find_logs
 from tests.kafka.conftest import Flights
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
@@ -109,7 +110,7 @@ def test_readers_and_a_relay_of_a_mirror_are_refused(flights: MirroredFlights) -
     reader = ReaderClient(flights.topic, controller=flights.served.url)
     consumer = KafkaNotedConsumer({**flights.broker.config, **config}, reader, flights.mirror)
     with closing(consumer):
-        wait_until(lambda: reader.logs != ())
+        wait_until(lambda: find_logs(reader) != ())
         with pytest.raises(AnotherLog, match="stream 'test_readers_and_a_relay_of"):
             consumer.poll()
 

@@ -10,6 +10,7 @@ from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from tools.trials.served import Served
 from writer_client import DeliveryTracker, WriterClient
+from writer_client.sending.writer import get_inner_writer
 
 
 def test_datetimes_are_noted_in_milliseconds() -> None:
@@ -34,7 +35,10 @@ def test_known_time_is_of_default_domain(served: Served) -> None:
         with WriterClient(stream, "UA", controller=served.url) as client:
             client.join()
             client.flush()
-            known_times.append((client.known_time(), client.known_time("ingestion")))
+            inner_writer = get_inner_writer(client)
+            known_times.append(
+                (inner_writer.find_known_time(), inner_writer.find_known_time("ingestion"))
+            )
             tracker = DeliveryTracker(client)
             tracker.note(150)
             client.flush()

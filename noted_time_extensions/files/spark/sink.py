@@ -28,7 +28,7 @@ from noted_time_extensions.files.batches import Batch
 from noted_time_extensions.files.log_writer import SegmentLogWriter
 from spark_integration.extending import LAST_MS, Picklable, QueryProgress
 from writer_client import WriterClient
-from writer_client.extending import EXIT_WAIT_S
+from writer_client.extending import EXIT_WAIT_S, end_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,7 +250,7 @@ def _end_at_sigterm(client: WriterClient) -> None:
     """
 
     def end(number: int, _: object) -> None:
-        client.end(EXIT_WAIT_S)
+        end_client(client, EXIT_WAIT_S)
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 

@@ -155,6 +155,6 @@ class Pair:
 
 def _kill(client: AsyncWriterClient) -> None:
     """End it as the end of its process would, without a word."""
-    open_clients.discard(client)
+    open_clients.pop(client, None)
     if client._task is not None:
         client._task.cancel()

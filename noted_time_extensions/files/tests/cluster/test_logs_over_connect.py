@@ -118,8 +118,8 @@ class Counting:
         url, directory = self._flights.server.url, self._directory
 
         class Telling(WriterClient):
-            def end(self, timeout_s: float) -> None:
-                super().end(timeout_s)
+            def _end_with_process(self, timeout_s: float) -> None:
+                super()._end_with_process(timeout_s)
                 (directory / "ended").write_text(self.state)
 
         def client() -> WriterClient:

@@ -23,6 +23,7 @@ from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
 from writer_client import WriterClient
+from writer_client.extending import end_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]
 
@@ -103,7 +104,7 @@ def sinks(spark: SparkSession, served: Served, tmp_path: Path) -> Iterator[Sinks
     """Return how a test makes sinks."""
     new_sinks = Sinks(spark, served, tmp_path)
     yield new_sinks
-    new_sinks.client.end(2.0)
+    end_client(new_sinks.client, 2.0)
 
 
 class Killed(BaseException):
