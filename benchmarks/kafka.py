@@ -75,7 +75,7 @@ class Cluster:
         return read_noted_kafka(
             self.spark,
             KafkaRecords(topic, self.broker.address),
-            Noted(self.url),
+            Noted(controller=self.url),
             checkpoint_location=checkpoint,
             event_time="timestamp",
             policy=WatermarkPolicy(strict=False),
@@ -99,7 +99,7 @@ class Cluster:
 
     def producer(self, topic: str) -> KafkaNotedProducer:
         """Return a topic's producer, its only writer."""
-        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w")
+        return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, "w", controller=self.url)
 
     def create(self, topic: str) -> None:
         self.broker.create(topic, PARTITIONS)
@@ -109,7 +109,7 @@ class Cluster:
     def relay(self, topic: str) -> Iterator[None]:
         """Relay the marks of a topic during the block."""
         self.broker.create(name_noted_topic(topic), 1)
-        with KafkaRelay(self.broker.config, topic, self.url, new_partition_ms=0):
+        with KafkaRelay(self.broker.config, topic, controller=self.url, new_partition_ms=0):
             yield
 
     @contextmanager

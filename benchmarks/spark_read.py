@@ -60,7 +60,7 @@ class Counted:
         return read_noted_log(
             self.spark,
             self.root,
-            Noted(self.url, STREAM),
+            Noted(STREAM, controller=self.url),
             Columns(["time"]),
             event_time="time",
             policy=WatermarkPolicy(strict=False),

@@ -88,7 +88,7 @@ def follow(history: MarkHistory) -> Iterator[ReaderClient]:
         return httpx.Response(200, content=encode({**about, "marks": marks_found}))
 
     transport = httpx.MockTransport(answer)
-    reader = ReaderClient("http://controller", "s", transport=transport, wait_ms=1000)
+    reader = ReaderClient("s", controller="http://controller", transport=transport, wait_ms=1000)
     try:
         _wait_for(reader, history)
         yield reader

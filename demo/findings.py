@@ -207,6 +207,6 @@ def _count_under_noted_time(stage: Stage) -> Run:
 
 def cuts_of(url: str, window_ends: Iterable[int], domain: str = DOMAIN) -> Cuts:
     """Return the cut that closes each hourly window, from the controller's marks."""
-    with ReaderClient(url, STREAM) as reader:
+    with ReaderClient(STREAM, controller=url) as reader:
         reader.catch_up()
         return {end: dict(reader.cut_at(end, domain).cut.offsets) for end in window_ends}

@@ -90,7 +90,7 @@ class Carriers:
 
     def _producer(self, name: str) -> KafkaNotedProducer:
         config = {**self._broker.config, "transactional.id": name}
-        return KafkaNotedProducer(config, STREAM, self._url, name)
+        return KafkaNotedProducer(config, STREAM, name, controller=self._url)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def read_noted(
     return read_noted_kafka(
         spark,
         KafkaRecords(STREAM, bootstrap, parse=parse_flights, options=COMMITTED),
-        Noted(url),
+        Noted(controller=url),
         checkpoint_location=checkpoint,
         event_time=EVENT_TIME,
         domain=domain,

@@ -13,7 +13,7 @@ def fly(bootstrap: str, topic: str, controller_url: str, carrier: str, rows: str
     """Write rows, (departure, record) in JSON, and wait in the transaction for the kill."""
     config = {"bootstrap.servers": bootstrap, "transactional.id": carrier}
     with (
-        KafkaNotedProducer(config, topic, controller_url, carrier) as producer,
+        KafkaNotedProducer(config, topic, carrier, controller=controller_url) as producer,
         producer.transaction(),
     ):
         for departure, record in json.loads(rows):

@@ -195,7 +195,7 @@ def _observing(at: Stage) -> Iterator[EventTimeNoter]:
     It waits for quiet partitions, as at night.
     """
     times = KafkaTimes({"bootstrap.servers": at.bootstrap}, STREAM)
-    with WriterClient(at.url, STREAM, "observer") as client:
+    with WriterClient(STREAM, "observer", controller=at.url) as client:
         observer = EventTimeNoter(client, times, delay_ms=DELAY_HOURS * HOUR_MS, idle_timeout_ms=0)
         client.flush(PATIENCE_S)
         yield observer

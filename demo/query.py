@@ -34,7 +34,7 @@ def read_noted(
     return read_noted_log(
         spark,
         root,
-        Noted(controller_url, STREAM),
+        Noted(STREAM, controller=controller_url),
         Columns((EVENT_TIME, "origin")),
         *options,
         event_time=EVENT_TIME,

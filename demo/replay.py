@@ -118,7 +118,7 @@ def start_carriers(
     """Create the stream and yield its joined carriers, which finish at the end."""
     create_stream(controller_url, expected=names)
     with ExitStack() as stack:
-        clients = {name: WriterClient(controller_url, STREAM, name) for name in names}
+        clients = {name: WriterClient(STREAM, name, controller=controller_url) for name in names}
         for client in clients.values():
             stack.enter_context(client)
         yield Carriers(root, clients)

@@ -117,13 +117,13 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
     flights = read_noted_log(
         at.spark,
         at.log,
-        Noted(at.url, STREAM),
+        Noted(STREAM, controller=at.url),
         COLUMNS,
         event_time=EVENT_TIME,
         policy=WatermarkPolicy(strict=False, batch_after_mark=True),
     )
     save = NotedTable(
-        f"delta:{location}", TableClaims(checkpoint, STREAM, EVENT_TIME, controller_url=at.url)
+        f"delta:{location}", TableClaims(checkpoint, STREAM, EVENT_TIME, controller=at.url)
     )
     writer = flights.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     query = start_query(writer.start)

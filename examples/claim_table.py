@@ -33,7 +33,7 @@ def flights_of(records: DataFrame) -> DataFrame:
 flights = read_noted_kafka(
     spark,
     KafkaRecords("flights", BROKER, parse=flights_of),
-    Noted(CONTROLLER),
+    Noted(controller=CONTROLLER),
     checkpoint_location=CHECKPOINT,
     event_time="departure",
     # the last mark reaches the table even if no record follows

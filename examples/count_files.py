@@ -22,7 +22,7 @@ spark = (
 orders = read_noted_log(
     spark,
     "log",
-    Noted(CONTROLLER, "orders"),
+    Noted("orders", controller=CONTROLLER),
     event_time="ordered",
     policy=WatermarkPolicy(strict=False),
 )

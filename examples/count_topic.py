@@ -29,7 +29,7 @@ def flights_of(records: DataFrame) -> DataFrame:
 flights = read_noted_kafka(
     spark,
     KafkaRecords("flights", BROKER, parse=flights_of),
-    Noted(CONTROLLER),
+    Noted(controller=CONTROLLER),
     checkpoint_location="checkpoint",
     event_time="departure",
     # the query counts in windows: 10:00 itself is enough to close an hour

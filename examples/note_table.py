@@ -25,7 +25,7 @@ except httpx.TransportError as error:
 
 with (
     psycopg.connect(DATABASE, autocommit=True) as database,
-    WriterClient(CONTROLLER, "orders", WRITER) as client,
+    WriterClient("orders", WRITER, controller=CONTROLLER) as client,
     suppress(KeyboardInterrupt),
 ):
     while True:

@@ -25,7 +25,7 @@ except httpx.TransportError as error:
     sys.exit(f"no answer from {CONTROLLER}: {error}; run noted-time serve, or set NOTED_TIME_URL")
 
 for segment, shop in enumerate(SHOPS):
-    with WriterClient(CONTROLLER, "orders", shop) as client:
+    with WriterClient("orders", shop, controller=CONTROLLER) as client:
         log = SegmentLogWriter(
             "log", "orders", segments=[segment], client=client, event_time="ordered"
         )

@@ -25,7 +25,7 @@ except httpx.TransportError as error:
     sys.exit(f"no answer from {CONTROLLER}: {error}; run noted-time serve, or set NOTED_TIME_URL")
 
 with (
-    WriterClient(CONTROLLER, TOPIC, "observer") as client,
+    WriterClient(TOPIC, "observer", controller=CONTROLLER) as client,
     EventTimeNoter(client, KafkaTimes(KAFKA, TOPIC), delay_ms=DELAY_MS) as observer,
     suppress(KeyboardInterrupt),
 ):

@@ -21,7 +21,7 @@ try:
 except httpx.TransportError as error:
     sys.exit(f"no answer from {CONTROLLER}: {error}; run noted-time serve, or set NOTED_TIME_URL")
 
-with KafkaNotedProducer(KAFKA, "flights", CONTROLLER, "UA") as united:
+with KafkaNotedProducer(KAFKA, "flights", "UA", controller=CONTROLLER) as united:
     united.produce(value="UA 15 to HNL", key="EWR", event_time=NINE)
     united.note_time(TEN)  # no departure before ten will follow
     print(united.flush())

@@ -17,7 +17,7 @@ spark = SparkSession.builder.config("spark.jars.packages", kafka_package()).getO
 hour = read_complete_kafka(
     spark,
     KafkaRecords("flights", BROKER),
-    Noted(CONTROLLER),
+    Noted(controller=CONTROLLER),
     NINE,
     TEN,
     BatchRead(timeout=60),

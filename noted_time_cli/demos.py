@@ -70,7 +70,7 @@ def demo_stream(
         WRITER_LOG.addFilter(_is_unexpected)
         stack.callback(WRITER_LOG.removeFilter, _is_unexpected)
         fleet = {
-            writer: stack.enter_context(WriterClient(url, name, writer, token=token))
+            writer: stack.enter_context(WriterClient(name, writer, controller=url, token=token))
             for writer in WRITER_RATES
         }
         with suppress(KeyboardInterrupt):

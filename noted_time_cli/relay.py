@@ -55,7 +55,9 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     from reader_client import KafkaRelay
 
     connection = build_kafka_config(bootstrap, config)
-    relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
+    relay = KafkaRelay(
+        connection, topic, controller=url, stream=stream, domains=domain or (), token=token
+    )
     with closing(relay):
         echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
         run_for(relay, lasting, health_port, SILENCE_LIMIT_S)

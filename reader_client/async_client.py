@@ -30,7 +30,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
 
     For example::
 
-        async with AsyncReaderClient("http://127.0.0.1:7464", "flights") as reader:
+        async with AsyncReaderClient("flights", controller="http://127.0.0.1:7464") as reader:
             reader.advance({0: 120})
             mark = await reader.wait_for(datetime(2013, 1, 1, 10, tzinfo=UTC), timeout=60)
 
@@ -131,7 +131,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     def _check_usable(self) -> None:
         super()._check_usable()
         if not self._is_open:
-            begin = f"async with AsyncReaderClient(…, {self._stream!r}) as reader:"
+            begin = f"async with AsyncReaderClient({self._stream!r}, …) as reader:"
             raise Rejected(f"the reader of stream {self._stream!r} is not open: use {begin}")
 
     async def _take_page(

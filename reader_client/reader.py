@@ -12,6 +12,7 @@ from operator import index
 from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff
+from noted_time.client.arguments import refuse_url
 from noted_time.progress import BacklogState, Lag, SegmentTimes
 from noted_time.reading import Tiling
 from noted_time.values import (
@@ -44,11 +45,12 @@ Found = TypeVar("Found")
 class Reader(ABC, Generic[Network]):
     """The base of the reader clients; its public calls do not wait."""
 
+    @refuse_url("stream, controller=URL")
     def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
-        url: str,
         stream: str,
         *,
+        controller: str,
         token: str | None = None,
         group: str | None = None,
         reader: str | None = None,
@@ -61,7 +63,8 @@ class Reader(ABC, Generic[Network]):
     ) -> None:
         """Create a client that follows `domains`, by default every declared domain.
 
-        `url` may be several URLs, separated by commas; the client uses one as long as it answers.
+        `controller` is the controller's URL, or several, separated by commas. The client uses one
+        as long as it answers.
         The default `token` is the environment variable NOTED_TIME_TOKEN. `wait_ms` is the longest
         time of one long poll, at most 30000. `refresh_ms` is the longest time between requests for
         a group's position.
@@ -93,9 +96,9 @@ class Reader(ABC, Generic[Network]):
             on_stream=self._reporting.learn if self._reporting else lambda _: None,
         )
         self._waits = Waits(
-            self._following, self._reporting, self._news, url=url, check=self._check_usable
+            self._following, self._reporting, self._news, url=controller, check=self._check_usable
         )
-        self._open(url, token, transport)
+        self._open(controller, token, transport)
 
     @abstractmethod
     def _open(self, url: str, token: str | None, network: Network | None) -> None: ...
@@ -104,19 +107,6 @@ class Reader(ABC, Generic[Network]):
     def stream(self) -> str:
         """The name of the stream."""
         return self._stream
-
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """The ids of the logs that the stream's positions refer to, empty if unknown."""
-        for follower in self._following.followers.values():
-            if follower.logs:
-                return follower.logs
-        return ()
-
-    @property
-    def group(self) -> str | None:
-        """The reader's group, if any."""
-        return None if self._reporting is None else self._reporting.reader.group
 
     @property
     def position(self) -> dict[int, int]:
@@ -312,6 +302,18 @@ class Reader(ABC, Generic[Network]):
                 f"the reader of stream {self._stream!r} belongs to the process that created it"
             )
             raise Rejected(f"{message}: create one in the child")
+
+
+def is_in_group(reader: Reader[Any]) -> bool:
+    return reader._reporting is not None  # noqa: SLF001 - only the consumer of Kafka asks
+
+
+def find_logs(reader: Reader[Any]) -> tuple[str, ...]:
+    """Return the ids of the logs that the stream's positions refer to, empty if unknown."""
+    for follower in reader._following.followers.values():  # noqa: SLF001 - as above
+        if follower.logs:
+            return follower.logs
+    return ()
 
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:

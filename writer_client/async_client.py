@@ -13,7 +13,7 @@ import httpx
 
 from noted_time.client.transport import AsyncTransport
 from noted_time.values import NotedTimeError, Rejected
-from writer_client.at_exit import open_clients
+from writer_client.at_exit import OpenClient, open_clients
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.posting import Flushed
@@ -26,7 +26,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
 
     Create it inside a coroutine::
 
-        async with AsyncWriterClient(url, "flights", "UA") as client:
+        async with AsyncWriterClient("flights", "UA", controller=url) as client:
             client.join()
             await client.flush()
             client.note_time(time, {0: 120})
@@ -53,7 +53,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._start()
-        open_clients.add(self)
+        open_clients[self] = OpenClient(self._report_unsent)
 
     def _wake(self) -> None:
         if not self._loop.is_closed():
@@ -85,11 +85,8 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         finally:
             await self._end(deadline)
 
-    def end_soon(self) -> None:
-        """Do nothing, because the event loop has ended."""
-
-    def end(self, timeout_s: float) -> None:  # noqa: ARG002 - the loop cannot be awaited any more
-        """Log the notes that were not sent."""
+    def _report_unsent(self, _timeout_s: float) -> None:
+        """Log the notes that were not sent: the loop cannot be awaited any more."""
         if self._pid == os.getpid():
             self._closed = True
             self._posting.report_unsent()
@@ -99,7 +96,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         if self._closed:  # another task closed it during the flush
             return
         self._closed = True
-        open_clients.discard(self)
+        open_clients.pop(self, None)
         self._notify()
         if self._task is not None:
             left_s = max(LAST_WAIT_S, deadline - clocks.monotonic())

@@ -7,36 +7,22 @@ import os
 import threading
 import time as clocks
 from collections.abc import Mapping
-from functools import reduce
 
 import httpx
-from msgspec import Struct, to_builtins
 
-from noted_time.answers import Explanation, WritersPage
+from noted_time.answers import WritersPage
 from noted_time.client import Question, stream_path
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
-from noted_time.values import (
-    EventTimeForm,
-    Mark,
-    NotAllowed,
-    NotedTimeError,
-    Rejected,
-    StreamCut,
-    UnknownStream,
-)
-from writer_client.at_exit import open_clients
+from noted_time.values import NotedTimeError, Rejected
+from writer_client.at_exit import OpenClient, open_clients
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.pending_notes import Batch
 from writer_client.sending.posting import Flushed
+from writer_client.sending.stream_questions import StreamQuestions
 from writer_client.sending.vouched import EMPTY_POSITION
 from writer_client.sending.writer import LAST_WAIT_S, Writer
-
-
-class _MarkedStream(Struct, frozen=True):
-    logs: tuple[str, ...]
-    marks: Mapping[str, Mark | None]
 
 
 class WriterClient(Closing, Writer[httpx.BaseTransport]):
@@ -64,6 +50,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         self, url: str, network: httpx.BaseTransport | None, *, timeout_s: float, token: str | None
     ) -> None:
         self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
+        self._questions = StreamQuestions(self._transport, self.stream)
         self._exchange = Exchange(self._transport.controllers, self.stream)
         # A signal handler may flush while its thread holds the lock: the condition releases all
         # levels of the RLock. Never use `with self._changed`: a handler that raises leaves it
@@ -73,7 +60,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         name = f"noted-time writer {self.writer}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        open_clients.add(self)
+        open_clients[self] = OpenClient(self._end_with_process, self._end_soon)
 
     def _wake(self) -> None:
         self._changed.notify_all()
@@ -111,48 +98,15 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         self._transport.ask(Question("POST", stream_path(self.stream, "seal"), body, {}))
         return True
 
-    def state_form(self, form: EventTimeForm, domain: str | None = None) -> None:
-        """State how the event times of the log are read, for all readers of the stream.
-
-        Raises `AnotherForm` if another form is stated, `NotAllowed` without the right to observe
-        the stream, `UnknownCall` from an older controller, and `Unreachable`.
-        """
-        self.check()
-        body = to_builtins(form) | {"domain": domain}
-        path = stream_path(self.stream, "event-time-form")
-        self._transport.ask(Question("POST", path, body=body))
-
-    def find_cut_without_log(self) -> StreamCut:
-        """Return the cut of the last marks, empty if the stream is unknown or has a log id."""
-        question = Question("GET", stream_path(self.stream), answer=_MarkedStream)
-        with contextlib.suppress(UnknownStream, NotAllowed):
-            stream = self._transport.ask(question)
-            if not stream.logs:
-                cuts = [mark.cut for mark in stream.marks.values() if mark]
-                return reduce(StreamCut.join, cuts, StreamCut({}))
-        return StreamCut({})
-
-    @property
-    def silent_s(self) -> float:
-        """How long ago all notes of an answer were accepted, in seconds."""
-        return clocks.monotonic() - self._posting.accepted_at
-
-    def explain(self, query: Mapping[str, str]) -> Explanation:
-        """Return the explanation of the stream."""
-        path = stream_path(self.stream, "explain")
-        return self._transport.ask(Question("GET", path, query, answer=Explanation))
-
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds; the writer stays a member."""
         self._close(timeout, LAST_WAIT_S)
 
-    def end_soon(self) -> None:
-        """Post the waiting notes at once."""
+    def _end_soon(self) -> None:
         if self._pid == os.getpid():
             self._hurry()
 
-    def end(self, timeout_s: float) -> None:
-        """Close the client as the process ends; log unsent notes."""
+    def _end_with_process(self, timeout_s: float) -> None:
         with contextlib.suppress(NotedTimeError):
             self._close(timeout_s, 0.0)
 
@@ -170,7 +124,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         if self._closed:  # a signal handler closed it during the flush
             return
         self._closed = True
-        open_clients.discard(self)
+        open_clients.pop(self, None)
         with self._lock:
             self._changed.notify_all()
             has_ended = self._changed.wait_for(lambda: self._ended, wait_s)
@@ -241,3 +195,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
                 self._posting.settle(batch, outcome, clocks.monotonic())
                 self._changed.notify_all()
         self._notices.emit()
+
+
+def get_stream_questions(client: WriterClient) -> StreamQuestions:
+    """Return what observers and producers ask about the stream of a client."""
+    return client._questions  # noqa: SLF001 - no other function returns them

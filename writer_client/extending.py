@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
-    from writer_client.at_exit import EXIT_WAIT_S
+    from writer_client.at_exit import EXIT_WAIT_S, end_client
     from writer_client.kafka.ends import CLOCK_AHEAD_MS, TopicPoller
     from writer_client.observer import SIGN_OF_LIFE_MS, Observer
     from writer_client.sending.answers import FoundPosition
@@ -25,6 +25,7 @@ LAZY_IMPORTS = {
     "Observer": ("writer_client.observer", ""),
     "SIGN_OF_LIFE_MS": ("writer_client.observer", ""),
     "TopicPoller": ("writer_client.kafka.ends", "kafka"),
+    "end_client": ("writer_client.at_exit", ""),
     "unix_ms": ("writer_client.sending.clock", ""),
 }
 
@@ -36,6 +37,7 @@ __all__ = [
     "LateHours",
     "Observer",
     "TopicPoller",
+    "end_client",
     "unix_ms",
 ]
 

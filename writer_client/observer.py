@@ -34,8 +34,9 @@ from noted_time.values import (
     UnreadableRows,
     check_least,
 )
-from writer_client.client import WriterClient
+from writer_client.client import WriterClient, get_stream_questions
 from writer_client.sending.clock import unix_ms
+from writer_client.sending.writer import get_inner_writer
 
 log = logging.getLogger("noted_time.observer")
 
@@ -74,6 +75,8 @@ class Observer(PollingLoop):
     ) -> None:
         super().__init__(client.stream, poll_ms)
         self.client = client
+        self._inner = get_inner_writer(client)
+        self._questions = get_stream_questions(client)
         self._looks = looks
         self._silence_ms = silence_ms
         self._ends = ends
@@ -91,7 +94,7 @@ class Observer(PollingLoop):
         """
         self.client.check()
         self.client.of_log(getattr(self._looks, "log_id", None), observes=True)
-        if self.client.takes_over:
+        if self._inner.takes_over:
             self._join()
         self._check_timeout()
         self._ends.reach(self.client.position)
@@ -100,7 +103,7 @@ class Observer(PollingLoop):
         except UnreadableRows as refusal:
             first_seen_at = self._foreign.setdefault(refusal.pattern, unix_ms())
             name = refusal.pattern
-            self.client.report_facts(
+            self._inner.report_facts(
                 [LogFact("foreign_file", refusal.segment, 0, first_seen_at, name)]
             )
             self.client.join()  # a sign of life, so that the mark waits
@@ -123,7 +126,7 @@ class Observer(PollingLoop):
             raise Unreachable(f"the observer cannot join: {error}") from error
 
     def _check_timeout(self) -> None:
-        timeout_ms = self.client.known_timeout_ms
+        timeout_ms = self._inner.known_timeout_ms
         if (
             timeout_ms != self._timeout_ms
             and timeout_ms is not None
@@ -142,11 +145,11 @@ class Observer(PollingLoop):
     @property
     def silent_s(self) -> float:
         """Return how long ago a poll and a note succeeded, in seconds."""
-        return max(super().silent_s, self.client.silent_s)
+        return max(super().silent_s, self._inner.silent_s)
 
     def check_refusals(self) -> None:
         """Raise `Recreated` or `AnotherLog`; other refusals are not final."""
-        self._check_ends(self.client.pop_refused())
+        self._check_ends(self._inner.pop_refused())
 
     def _check_ends(self, error: Rejected | None) -> None:
         if isinstance(error, AnotherLog):
@@ -188,7 +191,7 @@ class IngestionNoter(Observer):
     def _look(self) -> None:
         now = self._clock()
         look = _call_look(self._looks)
-        self.client.report_facts(look.because)
+        self._inner.report_facts(look.because)
         note = self._notes.due(now, look.ends)
         if note is not None and note.time is not None:
             self.client.note_time(
@@ -233,7 +236,7 @@ class EventTimeNoter(Observer):
 
     def _look(self) -> None:
         look = _call_look(self._looks)
-        self.client.report_facts(look.because)
+        self._inner.report_facts(look.because)
         self._state_form()
         ends = self._ends.take(look.ends)
         now = self._clock()
@@ -253,7 +256,7 @@ class EventTimeNoter(Observer):
         if form is None or form == self._stated:
             return
         try:
-            self.client.state_form(form, self._domain)
+            self._questions.state_form(form, self._domain)
         except NotAllowed:
             stream = self.client.stream
             log.warning(NOT_ALLOWED_WARNING, form, stream, name_program(), stream)
@@ -291,7 +294,7 @@ class EventTimeNoter(Observer):
         self._last_note_at = now
         time = self._clocks.time
         domain = self._domain
-        known_time = self.client.known_time(domain)
+        known_time = self._inner.find_known_time(domain)
         if time is not None and (known_time is None or time >= known_time):
             self.client.note_time(time, ends, domain=domain, max_time=self._largest)
             return

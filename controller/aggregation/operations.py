@@ -15,12 +15,21 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.retention import find_first_kept, forget_before
 from controller.aggregation.stream import StreamState
 from controller.store.records import Change, StoredScale, StreamRecord
-from noted_time import BacklogPolicy, LimitReached, NotedMeanwhile, StreamCut, StreamSealed
+from noted_time import BacklogPolicy, StreamCut
 from noted_time.answers import Action
 from noted_time.client import position_to_wire
 from noted_time.reading import ReaderGroup
 from noted_time.rules import Seal, SealRequest, Slices
-from noted_time.values import EventTimeForm, ScaleEvent, StreamSettings, state_form, validate_name
+from noted_time.values import (
+    EventTimeForm,
+    LimitReached,
+    NotedMeanwhile,
+    ScaleEvent,
+    StreamSealed,
+    StreamSettings,
+    state_form,
+    validate_name,
+)
 
 
 class Order(NamedTuple):

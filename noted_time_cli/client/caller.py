@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from msgspec.json import format as format_json
 
-from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownWriter
+from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream
 from noted_time.answers import StreamsPage, WritersPage
 from noted_time.client import ForeignAnswer, Json, Question, Reply, ask_in_turn, stream_path
 from noted_time.client.protocol import STREAMS_PATH
 from noted_time.client.transport import Transport
 from noted_time.coding import convert_to_json, encode
 from noted_time.installation import name_program
-from noted_time.values import validate_name
+from noted_time.values import UnknownWriter, validate_name
 from noted_time.verdict import SIMILARITY_CUTOFF
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from msgspec.structs import replace
 
-from noted_time import Rejected, UnexpectedAnswer, UnknownStream, UnknownWriter
+from noted_time import Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.answers import WriterRow
 from noted_time.client import Json, Question, names_contact, note_to_wire, stream_path
 from noted_time.coding import DECODE_ERRORS, encode
@@ -21,6 +21,7 @@ from noted_time.values import (
     Note,
     NotesRefused,
     Refused,
+    UnknownWriter,
     format_duration,
     format_gap,
     format_time,

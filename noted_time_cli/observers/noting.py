@@ -121,9 +121,9 @@ class Noting:
         self, stream: str, make_looks: Callable[[WriterClient], Looks], noter: Noter
     ) -> None:
         with WriterClient(
-            self.url,
             stream,
             self.writer,
+            controller=self.url,
             token=self.token,
             domains=[self.domain],
             timeout_ms=self.timeout,

@@ -69,7 +69,7 @@ class DebeziumNoter(Observer):
             self._report_reason(decision.stall)
             self._plan_note(decision.time)
         stable = self._read_stable_ends()
-        self.client.report_facts(stable.because)
+        self._inner.report_facts(stable.because)
         self._note_if_reached(stable.ends)
         self._give_sign_of_life()
 
@@ -79,7 +79,10 @@ class DebeziumNoter(Observer):
             self._pending = PlannedNote(time, self._ends.take(self._read_ends()))
 
     def _is_new(self, time: int) -> bool:
-        known_times = (self.client.noted_time(self._domain), self.client.known_time(self._domain))
+        known_times = (
+            self._inner.find_noted_time(self._domain),
+            self._inner.find_known_time(self._domain),
+        )
         return all(known_time is None or time > known_time for known_time in known_times)
 
     def _note_if_reached(self, stable_ends: Mapping[int, int]) -> None:

@@ -15,6 +15,7 @@ from noted_time.kafka.connecting import create_client
 from noted_time.kafka.topic import Topic
 from noted_time.values import AnotherLog, NotedTimeError, Rejected, TimeWindow, Unreachable
 from reader_client.client import ReaderClient
+from reader_client.reader import find_logs, is_in_group
 
 log = logging.getLogger("noted_time.reader")
 kafka_log = logging.getLogger("noted_time.reader.kafka")
@@ -35,7 +36,8 @@ class KafkaNotedConsumer(Closing):
     again.
 
     >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
-    >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
+    >>> options = {"controller": url, "group": "daily", "reader": "one"}  # doctest: +SKIP
+    >>> reader = ReaderClient("flights", **options)  # doctest: +SKIP
     >>> with KafkaNotedConsumer(config, reader) as flights:  # doctest: +SKIP
     ...     for message in flights:
     ...         handle(message)
@@ -134,7 +136,7 @@ class KafkaNotedConsumer(Closing):
         self._closing = True
         self._returned_offsets = {}
         with closing(self.reader), closing(self.consumer):
-            if self.reader.group is None:
+            if not is_in_group(self.reader):
                 return
             try:
                 self.reader.offline(timeout=timeout)
@@ -152,7 +154,7 @@ class KafkaNotedConsumer(Closing):
     def _check_same(self) -> None:
         if self._kafka is None:
             return
-        AnotherLog.check(self.reader.stream, self.reader.logs, self._kafka.id)
+        AnotherLog.check(self.reader.stream, find_logs(self.reader), self._kafka.id)
         if clocks.monotonic() < self._look_at:
             return
         with suppress(Unreachable):

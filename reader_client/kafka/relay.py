@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, Message, Producer
 from msgspec.structs import replace
 
+from noted_time.client.arguments import refuse_url
 from noted_time.client.polling import PollingLoop
 from noted_time.client.transport import Transport
 from noted_time.kafka.connecting import create_client
@@ -43,12 +44,13 @@ class KafkaRelay(PollingLoop):
     10,000 behind the last. The relay stops after the final mark of a sealed stream.
     """
 
-    def __init__(  # noqa: PLR0913 - three of them are positional
+    @refuse_url("config, topic, controller=URL")
+    def __init__(  # noqa: PLR0913 - two of them are positional
         self,
         config: Mapping[str, Any],
         topic: str,
-        url: str,
         *,
+        controller: str,
         stream: str | None = None,
         domains: Collection[str] = (),
         token: str | None = None,
@@ -63,7 +65,7 @@ class KafkaRelay(PollingLoop):
         self.noted = Topic(config, name_noted_topic(topic))
         self.is_over = False
         self._domains = domains
-        self._transport = Transport(url, token=token)
+        self._transport = Transport(controller, token=token)
         self._queue = RelayQueue(new_partition_ms)
         self._stream: StreamReply | None = None
         self._reader: TopicReader | None = None

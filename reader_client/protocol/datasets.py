@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from noted_time.answers import Completeness
 from noted_time.client import Question
+from noted_time.client.arguments import refuse_url
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, NotYet, until_complete
 from noted_time.extensions import describe_absence, find_scheme
@@ -218,11 +219,12 @@ def wait_until_final(
         return answer
 
 
-def complete_to(  # noqa: PLR0913 - three of them are positional
-    url: str,
+@refuse_url("stream, position, controller=URL")
+def complete_to(  # noqa: PLR0913 - two of them are positional
     stream: str,
     position: Mapping[int, int] | ReadOffsets,
     *,
+    controller: str,
     domain: str | None = None,
     token: str | None = None,
     timeout_s: float = 10.0,
@@ -235,7 +237,7 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     """
     offsets = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
     requirement = Requirement(domain=domain, read=offsets)
-    with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
+    with closing(Transport(controller, token=token, timeout_s=timeout_s)) as transport:
         answer = transport.ask(ask_completeness(stream, requirement))
     if answer.complete_to is None:
         raise NothingKnown(answer.sentence)

@@ -11,6 +11,7 @@ from typing import Any
 from noted_time import UnknownStream
 from noted_time.answers import Completeness
 from noted_time.client import Question, run
+from noted_time.client.arguments import refuse_url
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, build_performer
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, walk
@@ -129,11 +130,12 @@ def _find_doubt(answer: Completeness) -> str:
     return answer.sentence if answer.status == "incomplete" else ""
 
 
-def why(  # noqa: PLR0913 - three of them are positional
-    url: str,
+@refuse_url("dataset, time, controller=URL", url_pattern="^https?://")
+def why(  # noqa: PLR0913 - two of them are positional
     dataset: str,
     time: int | None = None,
     *,
+    controller: str,
     names: Iterable[str] = (),
     domain: str | None = None,
     token: str | None = None,
@@ -142,13 +144,13 @@ def why(  # noqa: PLR0913 - three of them are positional
 ) -> Why:
     """Return why a dataset is not complete to `time` (Unix ms), or without it to a later time.
 
-    `url` is the controller's. `dataset` is a stream, ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``,
-    ``group:NAME@BROKERS/TOPIC``, or the path of a checkpoint. `names` are the claims that count in
-    a table, and `kafka` has settings of librdkafka.
+    `dataset` is a stream, ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``,
+    ``group:NAME@BROKERS/TOPIC``, or the path of a checkpoint. `controller` is a URL. `names` are
+    the claims that count in a table, and `kafka` has settings of librdkafka.
 
     Raises `Rejected`, `Conflict`, `Unreachable` and `ImportError` if the dataset itself cannot be
     read. If a later hop cannot be read, the hop has the reason.
     """
-    with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
+    with closing(Transport(controller, token=token, timeout_s=timeout_s)) as transport:
         reader = HopReader(transport.ask, time, kafka or {})
         return reader.find_why(Dataset(dataset, domain or ""), tuple(names))

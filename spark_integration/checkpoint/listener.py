@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from noted_time import NotedTimeError, Rejected
+from noted_time.client.arguments import refuse_url
 from noted_time.values import join_into, validate_name
 from reader_client import ReaderClient
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog, PositionOf
@@ -35,13 +36,14 @@ class PositionListener(StreamingQueryListener):
     for it. When the query ends, its reader goes offline.
     """
 
+    @refuse_url("stream, group, reader, controller=URL")
     def __init__(  # noqa: PLR0913 - what is reported, and to which controller
         self,
-        url: str,
         stream: str,
         group: str,
         reader: str,
         *,
+        controller: str,
         token: str | None = None,
         position: PositionOf | None = None,
         query_name: str | None = None,
@@ -53,7 +55,8 @@ class PositionListener(StreamingQueryListener):
         """
         for kind, name in ("stream", stream), ("group", group), ("reader", reader):
             validate_name(kind, name)
-        self._reader = (url, stream, group, reader)
+        self._controller = controller
+        self._reader = (stream, group, reader)
         self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token
         mappers: Sequence[PositionOf] = (NotedLog(stream), KafkaTopic(stream))
@@ -70,10 +73,10 @@ class PositionListener(StreamingQueryListener):
 
     @cached_property
     def _client(self) -> ReaderClient:
-        url, stream, group, reader = self._reader
+        stream, group, reader = self._reader
         return ReaderClient(
-            url,
             stream,
+            controller=self._controller,
             token=self._bearer,
             group=group,
             reader=reader,

@@ -72,7 +72,7 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     topic, source_options = open_topic(spark, records, "read_late_kafka")
     topic_name = topic.name
     stream = replace(noted, stream=noted.stream or topic_name).name
-    with closing(Transport(noted.url, token=noted.token)) as transport:
+    with closing(Transport(noted.controller, token=noted.token)) as transport:
         answer = run(read_noted(stream, domain), transport.ask)
     marks = answer.marks
     AnotherLog.check(stream, answer.logs, topic.look().id)

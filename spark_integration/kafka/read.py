@@ -118,7 +118,9 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     check_connector(spark)
     query = MarksQuery(
         streams=_map_positions(streams),
-        controller_url=_require_option("a controller, Noted(url)", noted.url, marks),
+        controller_url=_require_option(
+            "a controller, Noted(controller=URL)", noted.controller, marks
+        ),
         checkpoint=_require_option("checkpoint_location=", checkpoint_location, marks),
         domain=domain,
         policy=policy,

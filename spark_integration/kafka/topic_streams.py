@@ -60,9 +60,9 @@ def find_streams(
     spark: SparkSession, streams: Collection[str], domain: str | None, noted: Noted
 ) -> dict[str, StreamReply | None]:
     """Return the reply about each stream, `None` if this process cannot ask the controller."""
-    if not noted.url or is_remote(spark):
+    if not noted.controller or is_remote(spark):
         return dict.fromkeys(streams)
-    with closing(Transport(noted.url, token=noted.token)) as transport:
+    with closing(Transport(noted.controller, token=noted.token)) as transport:
         return {stream: check_known(transport, stream, domain) for stream in streams}
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from noted_time import Rejected
+from noted_time.client.arguments import refuse_url
 from noted_time.values import INGESTION_NAME, Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
@@ -33,26 +34,38 @@ def check_one_of(name: str, value: object, literal: Any) -> None:  # noqa: ANN40
         raise Rejected(f"{name} must be {choices}, not {value!r:.80}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Noted:
-    """A stream, and the `url` of its controller.
+    """A stream, and the URL of its controller.
 
-    - `url` may list several URLs, separated by commas.
     - `stream` may be left out for a Kafka topic with the stream's name. For several topics it may
       be a mapping, topic → stream.
+    - `controller` may list several URLs, separated by commas.
     - `token` needs the scope `read`. By default it is the variable NOTED_TIME_TOKEN of the driver.
       It is not part of plans, checkpoints and tasks.
     """
 
-    url: str = ""
-    stream: str | Mapping[str, str] | None = None
-    token: str | None = field(default=None, repr=False, kw_only=True)
+    stream: str | Mapping[str, str] | None
+    controller: str
+    token: str | None = field(repr=False)
+
+    @refuse_url("stream, controller=URL")
+    def __init__(
+        self,
+        stream: str | Mapping[str, str] | None = None,
+        *,
+        controller: str = "",
+        token: str | None = None,
+    ) -> None:
+        object.__setattr__(self, "stream", stream)
+        object.__setattr__(self, "controller", controller)
+        object.__setattr__(self, "token", token)
 
     @property
     def name(self) -> str:
         """The stream's name, or `Rejected` if it is missing or invalid."""
         if not isinstance(self.stream, str):
-            raise Rejected("name the stream: Noted(url, stream)")
+            raise Rejected("name the stream: Noted(stream, controller=URL)")
         return validate_name("stream", self.stream)
 
 

@@ -113,7 +113,7 @@ def _wait_until_final(
     stream = noted.name
     tiling = Tiling(end_ms - start_ms, start_ms)
     pages: list[CompleteWindowsPage] = []
-    with closing(Transport(noted.url, token=noted.token)) as transport:
+    with closing(Transport(noted.controller, token=noted.token)) as transport:
 
         def judge(wait_ms: int) -> Steps:
             nonlocal domain

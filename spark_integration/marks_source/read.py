@@ -57,7 +57,7 @@ def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
         _check_log(noted, position.topic, position.client)
         position = replace(position, client=None)
     streams = {noted.name: position or KafkaTopic(noted.name)}
-    query = MarksQuery(streams, noted.url, checkpoint_location, domain=domain, policy=policy)
+    query = MarksQuery(streams, noted.controller, checkpoint_location, domain=domain, policy=policy)
     check_events(events, event_time)
     marks = read_marks(events.sparkSession, query, noted.token)
     return unite_with_marks([marks], events, event_time, policy)
@@ -66,7 +66,7 @@ def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
 def _check_log(noted: Noted, topic: str, client: Mapping[str, Any]) -> None:
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
-    with closing(Transport(noted.url, token=noted.token)) as transport:
+    with closing(Transport(noted.controller, token=noted.token)) as transport:
         logs = transport.ask(ask_stream(noted.name)).logs
     AnotherLog.check(noted.name, logs, Topic(client, topic).look().id)
 

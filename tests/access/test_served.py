@@ -214,14 +214,14 @@ class Answers(httpx.MockTransport):
 
 def write(transport: Answers, token: str | None = None) -> None:
     """Note once."""
-    with WriterClient(URL, "s", "UA", token=token, transport=transport) as client:
+    with WriterClient("s", "UA", controller=URL, token=token, transport=transport) as client:
         client.note_time(5, {0: 1})
         client.flush()
 
 
 def read(transport: Answers, token: str | None = None) -> None:
     """Follow the marks until all are known."""
-    with ReaderClient(URL, "s", token=token, transport=transport) as client:
+    with ReaderClient("s", controller=URL, token=token, transport=transport) as client:
         client.catch_up()
 
 
@@ -250,8 +250,8 @@ def test_client_sends_its_token_or_the_environments(
 def test_client_repr_has_no_token() -> None:
     """Its own parts have no token in their `repr`, either."""
     with (
-        WriterClient(URL, "s", "UA", token=TOKEN, transport=Answers()) as writer,
-        ReaderClient(URL, "s", token=TOKEN, transport=Answers()) as reader,
+        WriterClient("s", "UA", controller=URL, token=TOKEN, transport=Answers()) as writer,
+        ReaderClient("s", controller=URL, token=TOKEN, transport=Answers()) as reader,
     ):
         transports = [writer._transport, reader._transport]
         https = [line.http for every in transports for line in every._lines._lines]

@@ -121,7 +121,7 @@ def wide_stream() -> Iterator[Served]:
 
 def test_clients_continue_where_an_answer_ended(wide_stream: Served) -> None:
     """The reader, and the feed of Spark's sources."""
-    with ReaderClient(wide_stream.url, "s") as reader:
+    with ReaderClient("s", controller=wide_stream.url) as reader:
         followed_seqs = [mark.seq for mark in islice(reader.marks(wait=30), MARKS)]
     feed = ControllerFeed(wide_stream.url, "s", None)
     feed.begin(Released())

@@ -15,7 +15,7 @@ def test_a_writer_continues_with_another_controller() -> None:
     second = Served()
     for server in (first, second):
         server.create("s")
-    with second, WriterClient(f"{first.url},{second.url}", "s", "UA") as client:
+    with second, WriterClient("s", "UA", controller=f"{first.url},{second.url}") as client:
         client.note_time(5, {0: 10})
         client.flush()
         first.stop()
@@ -33,7 +33,7 @@ def test_a_reader_follows_another_controller() -> None:
     away.stop()
     second.create("s")
     second.note("s", 10, {"0": 100})
-    with second, ReaderClient(f"{away.url},{second.url}", "s") as reader:
+    with second, ReaderClient("s", controller=f"{away.url},{second.url}") as reader:
         reader.catch_up(timeout=PATIENCE_S)
 
         assert reader.window_at({0: 100}).lower == 10

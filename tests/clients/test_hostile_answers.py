@@ -107,7 +107,7 @@ async def wait_for_answer(wait: Callable[[float], object]) -> None:
 
 async def write(url: str, kind: type[WriterClient | AsyncWriterClient] = WriterClient) -> None:
     """Note a time until there was an answer."""
-    client = kind(url, "s", "UA")
+    client = kind("s", "UA", controller=url)
     client.note_time(5, {0: 1})
     try:
         await wait_for_answer(client.flush)
@@ -118,13 +118,13 @@ async def write(url: str, kind: type[WriterClient | AsyncWriterClient] = WriterC
 
 async def read(url: str) -> None:
     """Catch up with the client for threads."""
-    with ReaderClient(url, "s") as client:
+    with ReaderClient("s", controller=url) as client:
         await wait_for_answer(client.catch_up)
 
 
 async def read_on_a_loop(url: str) -> None:
     """Catch up with the client for asyncio."""
-    async with AsyncReaderClient(url, "s") as client:
+    async with AsyncReaderClient("s", controller=url) as client:
         await wait_for_answer(client.catch_up)
 
 
@@ -192,7 +192,7 @@ async def test_slow_answer_ends_at_the_timeout(
 
 def test_writer_posts_again_after_a_slow_answer(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """Its `request_timeout_ms` frees the thread that sends."""
-    client = WriterClient(f"{url}/body", "s", "UA", pace=Pace(request_timeout_ms=1000))
+    client = WriterClient("s", "UA", controller=f"{url}/body", pace=Pace(request_timeout_ms=1000))
     client.note_time(5, {0: 1})
     wait_until(lambda: ANSWER_TOO_LATE in caplog.text)
     with suppress(Unreachable):

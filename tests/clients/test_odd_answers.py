@@ -28,7 +28,7 @@ ODD = ["1357034220000", 1357034220000.5, {}, [], True, 10**30]
 
 
 def read(url: str) -> None:
-    with ReaderClient(url, "s", wait_ms=100) as client:
+    with ReaderClient("s", controller=url, wait_ms=100) as client:
         client.wait_for(1357034220000, timeout=0.2)
 
 

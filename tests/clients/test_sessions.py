@@ -192,7 +192,7 @@ class Session(AsyncExitStack):
             options |= {"on_excluded": self.excluded.append, "clock": lambda: self.now}
         else:
             options = {"backoff": backoff, "refresh_ms": 20, **options}
-        client = self.kinds[kind](url, *values, transport=self.network, **options)
+        client = self.kinds[kind](*values, controller=url, transport=self.network, **options)
         is_async = hasattr(client, "__aenter__")
         await self.enter_async_context(client) if is_async else self.enter_context(client)
         self.clients[name or ""] = client

@@ -77,10 +77,10 @@ class Ending(StreamingQueryListener):
 def listener(remote: SparkSession, token_controller: Served) -> Iterator[PositionListener]:
     """Return a listener, which the session has until the last event of the test's query."""
     listener = PositionListener(
-        token_controller.url,
         "ticks",
         "counters",
         "one",
+        controller=token_controller.url,
         token=token_controller.token,
         position=lambda o: {0: o["offset"]},
     )
@@ -105,7 +105,7 @@ def test_any_source_gets_a_watermark_and_reports_its_position(
     ticks = with_noted_watermark(
         source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
         "timestamp",
-        Noted(token_controller.url, "ticks"),
+        Noted("ticks", controller=token_controller.url),
         checkpoint_location=results.checkpoint,
         position=lambda offset: {0: offset["offset"]},
         policy=WatermarkPolicy(strict=False),
@@ -129,7 +129,7 @@ def test_topic_is_read_with_its_marks(
     records = read_noted_kafka(
         remote,
         KafkaRecords(name, broker.address),
-        Noted(token_controller.url),
+        Noted(controller=token_controller.url),
         event_time="timestamp",
         checkpoint_location=results.checkpoint,
         policy=WatermarkPolicy(strict=False),

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import InvalidScale, Mark, NotLive, Rejected
+from noted_time import Mark, Rejected
 from noted_time.reading import MissingWriters
 from noted_time.rules import Aggregator, Named, merge_named
 from noted_time.values import (
+    InvalidScale,
     Note,
+    NotLive,
     Refused,
     ScaleEvent,
     StreamSettings,

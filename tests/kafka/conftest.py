@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
+from noted_time import NotedTimeError
 from noted_time.client import Json
 from noted_time.kafka import Topic, TopicLook
 from tests.support.kafka_judge import Verdict, judge_marks
@@ -35,13 +36,16 @@ class Flights:
         """Start a producer, which is closed after the test."""
         config = {**self.broker.config, "linger.ms": 5, **(config or {})}
         options = {"wait": None, **options}
-        producer = KafkaNotedProducer(config, self.topic, self.served.url, writer, **options)
+        producer = KafkaNotedProducer(
+            config, self.topic, writer, controller=self.served.url, **options
+        )
         self._started.append(producer)
         return producer
 
     def close(self) -> None:
         for producer in self._started:
-            producer.end(30)
+            with suppress(NotedTimeError):
+                producer.close(30)
 
     def send(self, *rows: tuple[int, str | None, int]) -> None:
         """Send records, each with its partition, value and timestamp."""
@@ -55,7 +59,9 @@ class Flights:
 
     def observe(self, *domains: str) -> WriterClient:
         """Return a client for an observer of the topic."""
-        return WriterClient(self.served.url, self.topic, "observer", domains=domains or None)
+        return WriterClient(
+            self.topic, "observer", controller=self.served.url, domains=domains or None
+        )
 
     def read_writer(self, writer: str = "berlin") -> Json:
         return self.served.get(f"{self.topic}/writers/{writer}")

@@ -126,8 +126,14 @@ def test_failed_start_is_logged_once_and_raised_by_every_call(
     kind: type[Rejected],
 ) -> None:
     """Topic or stream are unknown, and the writer does not join."""
-    places = flights.broker.config, topic_name or flights.topic, flights.served.url
-    producer = KafkaNotedProducer(*places, "berlin", stream=stream or flights.topic, wait=0)
+    producer = KafkaNotedProducer(
+        flights.broker.config,
+        topic_name or flights.topic,
+        "berlin",
+        controller=flights.served.url,
+        stream=stream or flights.topic,
+        wait=0,
+    )
     calls: list[Callable[[], object]] = [
         producer.flush,
         partial(producer.produce, value="a", event_time=NOON),

@@ -39,7 +39,7 @@ class ReadFlights(Flights):
             "heartbeat.interval.ms": 300,
             **settings,
         }
-        reader = ReaderClient(self.served.url, self.topic, group="g", reader=name)
+        reader = ReaderClient(self.topic, controller=self.served.url, group="g", reader=name)
         return KafkaNotedConsumer(config, reader)
 
     def read_group(self) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
@@ -192,7 +192,7 @@ def test_foreign_consumer_starts_at_kafkas_first_message(flights: ReadFlights) -
     flights.broker.truncate(flights.topic, {0: 2})
     config = {**flights.broker.config, "group.id": flights.topic, "auto.offset.reset": "earliest"}
     own_consumer = Consumer({**config, **KafkaNotedConsumer.SETTINGS})
-    reader = ReaderClient(flights.served.url, flights.topic, group="g", reader="two")
+    reader = ReaderClient(flights.topic, controller=flights.served.url, group="g", reader="two")
     with KafkaNotedConsumer(own_consumer, reader) as two:
         first = values(two, 1)
 
@@ -215,7 +215,7 @@ def test_consumer_with_auto_offset_store_is_refused(flights: ReadFlights) -> Non
     """It would commit messages that are not processed yet."""
     flights.send_to_each(2)
     config = {**flights.broker.config, "group.id": "own", "auto.offset.reset": "earliest"}
-    reader = ReaderClient(flights.served.url, flights.topic)
+    reader = ReaderClient(flights.topic, controller=flights.served.url)
     consumer = KafkaNotedConsumer(Consumer(config), reader)
     with consumer, pytest.raises(Rejected, match=r"enable\.auto\.offset\.store=False"):
         values(consumer, 2)
@@ -224,7 +224,7 @@ def test_consumer_with_auto_offset_store_is_refused(flights: ReadFlights) -> Non
 def test_missing_topic_raises_for_consumers(broker: Broker, served: Served) -> None:
     """A given configuration raises at once, a given consumer at its first poll."""
     broker.create("kept-for-mistakes")
-    reader = ReaderClient(served.url, "nowhere")
+    reader = ReaderClient("nowhere", controller=served.url)
     config = {**broker.config, **KafkaNotedConsumer.SETTINGS, "group.id": "n"}
     with pytest.raises(Rejected, match="there is no Kafka topic 'nowhere'"):
         KafkaNotedConsumer(config, reader)

@@ -8,6 +8,7 @@ import pytest
 from noted_time import AnotherLog
 from noted_time.kafka import Topic
 from reader_client import KafkaNotedConsumer, KafkaRelay, ReaderClient
+from reader_client.reader import find_logs
 from tests.kafka.conftest import Flights
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
@@ -46,12 +47,12 @@ class MirroredFlights(Flights):
         self.berlin.flush(60)
 
     def start_on_mirror(self, writer: str) -> KafkaNotedProducer:
-        place = self.broker.config, self.mirror, self.served.url
-        return KafkaNotedProducer(*place, writer, stream=self.topic)
+        place = self.broker.config, self.mirror
+        return KafkaNotedProducer(*place, writer, controller=self.served.url, stream=self.topic)
 
     def relay_mirror(self) -> None:
-        place = self.broker.config, self.mirror, self.served.url
-        with closing(KafkaRelay(*place, stream=self.topic)) as relay:
+        place = self.broker.config, self.mirror
+        with closing(KafkaRelay(*place, controller=self.served.url, stream=self.topic)) as relay:
             relay.look()
 
 
@@ -67,7 +68,9 @@ def test_producer_and_observers_note_the_same_topic_id(flights: MirroredFlights)
     streams = [flights.topic, *(f"{flights.topic}-{n}" for n in range(2))]
     for stream in streams[1:]:
         flights.served.stream(stream, "default", "ingestion")
-    clients = [WriterClient(flights.served.url, stream, "observer") for stream in streams]
+    clients = [
+        WriterClient(stream, "observer", controller=flights.served.url) for stream in streams
+    ]
     noters = [
         EventTimeNoter(clients[0], KafkaTimes(*flights.place), delay_ms=0),
         IngestionNoter(clients[1], KafkaEnds(*flights.place)),
@@ -88,7 +91,7 @@ def test_writer_of_another_topic_is_refused(flights: MirroredFlights) -> None:
     before = flights.read_writer()["session"]
     with pytest.raises(AnotherLog, match=both):
         flights.start_on_mirror("berlin")
-    with WriterClient(flights.served.url, flights.topic, "berlin") as client:
+    with WriterClient(flights.topic, "berlin", controller=flights.served.url) as client:
         times = KafkaTimes(flights.broker.config, flights.mirror)
         with pytest.raises(AnotherLog, match=both):
             EventTimeNoter(client, times, delay_ms=0).look()
@@ -104,10 +107,10 @@ def test_readers_and_a_relay_of_a_mirror_are_refused(flights: MirroredFlights) -
     with pytest.raises(AnotherLog):
         flights.relay_mirror()
     config = {"group.id": flights.mirror, "auto.offset.reset": "earliest"}
-    reader = ReaderClient(flights.served.url, flights.topic)
+    reader = ReaderClient(flights.topic, controller=flights.served.url)
     consumer = KafkaNotedConsumer({**flights.broker.config, **config}, reader, flights.mirror)
     with closing(consumer):
-        wait_until(lambda: reader.logs != ())
+        wait_until(lambda: find_logs(reader) != ())
         with pytest.raises(AnotherLog, match="stream 'test_readers_and_a_relay_of"):
             consumer.poll()
 

@@ -26,8 +26,8 @@ def test_hour_without_controller_loses_no_time(
     with Served(clocks=time.clocks()) as server:
         server.create(topic, domains=["default", "ingestion"], writer_timeout_ms=MINUTE)
         with (
-            WriterClient(server.url, topic, "times", domains=["default"]) as by_times,
-            WriterClient(server.url, topic, "ends", domains=["ingestion"]) as by_ends,
+            WriterClient(topic, "times", controller=server.url, domains=["default"]) as by_times,
+            WriterClient(topic, "ends", controller=server.url, domains=["ingestion"]) as by_ends,
         ):
             observers: list[Observer] = [
                 EventTimeNoter(by_times, KafkaTimes(broker.config, topic), delay_ms=5000),

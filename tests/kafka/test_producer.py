@@ -31,6 +31,7 @@ from tools.trials.waiting import eventually, wait_until
 from writer_client import ClockNotes, KafkaNotedProducer
 from writer_client.kafka import channel, ends
 from writer_client.sending.clock import unix_ms
+from writer_client.sending.writer import get_inner_writer
 
 pytestmark = pytest.mark.acceptance
 
@@ -226,7 +227,7 @@ def test_younger_producer_of_a_name_takes_over(flights: Flights) -> None:
     younger.note_time(NOON + 10)
     younger.flush(60)
     older.note_time(NOON + 5)
-    wait_until(lambda: older.client.is_fenced)
+    wait_until(lambda: get_inner_writer(older.client).is_fenced)
     with pytest.raises(Fenced, match=r"took its name over .* 1 row written"):
         older.produce(value="c", event_time=NOON + 3)
 
@@ -253,12 +254,12 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(flights: Flights
 
 def test_exit_delivers_notes_and_keeps_the_writer(flights: Flights) -> None:
     """The program neither flushes nor closes; librdkafka logs to the program's own log."""
-    place = flights.broker.config, flights.topic, flights.served.url, "berlin"
+    place = flights.broker.config, flights.topic, "berlin"
     program = f"""
 import logging, sys
 logging.basicConfig(stream=sys.stdout)
 from writer_client import KafkaNotedProducer
-producer = KafkaNotedProducer(*{place})
+producer = KafkaNotedProducer(*{place}, controller={flights.served.url!r})
 for n in range(100):
     producer.produce(value="a", event_time={NOON} + n)
 producer.note_time({NOON} + 100)
@@ -341,10 +342,11 @@ def test_clock_is_noted_again_once_it_is_corrected(flights: Flights) -> None:
     """The refused time does not count as noted."""
     now = 100 * NOON
     with flights.start(auto=ClockNotes(0, 5, lambda: now)) as producer:
-        wait_until(lambda: producer.client.pop_refused() is not None)
+        wait_until(lambda: get_inner_writer(producer.client).pop_refused() is not None)
         now = NOON
         assert eventually(lambda: flights.read_writer()["times"], {"default": NOON})
-        producer.client.pop_refused()  # the clock may have been noted more than once before
+        # the clock may have been noted more than once before
+        get_inner_writer(producer.client).pop_refused()
         producer.produce(value="a", event_time=None)
         producer.flush(60)
 
@@ -518,13 +520,13 @@ def test_unusable_configuration_or_option_is_refused(
     config: dict[str, Any], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(Rejected, match=says):
-        KafkaNotedProducer(config, "t", "http://127.0.0.1:9", "berlin", **options)
+        KafkaNotedProducer(config, "t", "berlin", controller="http://127.0.0.1:9", **options)
 
 
 def test_unknown_option_is_named() -> None:
     options: dict[str, Any] = {"pace": None}
     with pytest.raises(TypeError, match="has no argument pace"):
-        KafkaNotedProducer({}, "t", "http://127.0.0.1:9", "berlin", **options)
+        KafkaNotedProducer({}, "t", "berlin", controller="http://127.0.0.1:9", **options)
 
 
 def test_a_producer_that_was_created_is_a_member(flights: Flights) -> None:

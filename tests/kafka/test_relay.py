@@ -45,7 +45,9 @@ class RelayedFlights(Flights):
 
     def make_relay(self, new_partition_ms: int = 0) -> KafkaRelay:
         """Return a relay, which by default takes no partition for new."""
-        relay = KafkaRelay(*self.place, self.served.url, new_partition_ms=new_partition_ms)
+        relay = KafkaRelay(
+            *self.place, controller=self.served.url, new_partition_ms=new_partition_ms
+        )
         self._relays.append(relay)
         return relay
 

@@ -74,7 +74,7 @@ def test_question_is_repeated_until_a_controller_answers(
         else Faults(*[answer] * 3, retry_after_s=0)
     )
     with ReaderClient(
-        served.url, stream, domains=domains, backoff=SOON, transport=network
+        stream, controller=served.url, domains=domains, backoff=SOON, transport=network
     ) as client:
         assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
@@ -88,7 +88,7 @@ def test_an_outage_is_logged_once_and_its_end_once(
     network = Faults()
     options: dict[str, Any] = {"wait_ms": 20, "refresh_ms": 20, "backoff": SOON}
     with ReaderClient(
-        served.url, stream, group="g", reader="r", transport=network, **options
+        stream, controller=served.url, group="g", reader="r", transport=network, **options
     ) as client:
         client.catch_up()
         network.planned = ["no connection"] * 12
@@ -103,7 +103,7 @@ def test_an_outage_is_logged_once_and_its_end_once(
 def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     """The log has the remedy, for callers that do not wait."""
     network = Faults()
-    with ReaderClient(served.url, "unheard-of", backoff=SOON, transport=network):
+    with ReaderClient("unheard-of", controller=served.url, backoff=SOON, transport=network):
         eventually(lambda: len(network.bodies) > 3, expected=True)
 
     beginning = "the reader of stream 'unheard-of': refused, retrying"
@@ -121,7 +121,7 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
         raise fault
 
     monkeypatch.setattr(Follower, "take_marks", take_marks)
-    with ReaderClient(served.url, stream) as client:
+    with ReaderClient(stream, controller=served.url) as client:
         causes = []
         for call in (
             lambda: client.wait_for(10, PATIENCE_S),
@@ -143,7 +143,13 @@ def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
     """Only its own call brings it back."""
     network = Faults()
     with ReaderClient(
-        served.url, stream, group="g", reader="r", refresh_ms=20, wait_ms=1000, transport=network
+        stream,
+        controller=served.url,
+        group="g",
+        reader="r",
+        refresh_ms=20,
+        wait_ms=1000,
+        transport=network,
     ) as client:
         client.advance({0: 100, 1: 7})
         client.offline()
@@ -164,7 +170,7 @@ def test_reader_without_news_sends_empty_reports(
     """Without them the controller would take it offline."""
     monkeypatch.setattr(reporting, "LONGEST_SILENCE_S", 0.02)
     network = Faults()
-    with ReaderClient(served.url, stream, group="g", reader="r", transport=network):
+    with ReaderClient(stream, controller=served.url, group="g", reader="r", transport=network):
         eventually(lambda: network.bodies.count({"position": {}}) > 3, expected=True)
 
 
@@ -196,7 +202,9 @@ def test_group_without_reader_is_reported(served: Served, stream: str) -> None:
                 return httpx.Response(422, json=full)
             return super().handle_request(request)
 
-    with ReaderClient(served.url, stream, group="g", reader="r", transport=Full()) as client:
+    with ReaderClient(
+        stream, controller=served.url, group="g", reader="r", transport=Full()
+    ) as client:
         with pytest.raises(Rejected, match="there are 100 groups already"):
             client.offline(timeout=PATIENCE_S)
         with pytest.raises(Rejected, match="there are 100 groups already"):
@@ -207,7 +215,7 @@ def test_reader_refuses_to_work_in_a_forked_child(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No thread runs there, so a wait would never end."""
-    with ReaderClient(served.url, stream) as client, monkeypatch.context() as child:
+    with ReaderClient(stream, controller=served.url) as client, monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: -1)
         with pytest.raises(Rejected, match="create one in the child"):
             client.wait_for(99, PATIENCE_S)
@@ -220,7 +228,7 @@ def test_thread_started_during_close_ends(served: Served, stream: str) -> None:
         yield questions.Pause(3600)
         return True
 
-    client = ReaderClient(served.url, stream)
+    client = ReaderClient(stream, controller=served.url)
     client.close()
     late = client._begin("late", step)
     late.join(10)
@@ -237,7 +245,9 @@ def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str)
     has_ended = False
     tracer = sys.gettrace()
     while not has_ended:
-        with ReaderClient(served.url, stream, group="g", reader="r", wait_ms=100) as client:
+        with ReaderClient(
+            stream, controller=served.url, group="g", reader="r", wait_ms=100
+        ) as client:
             client.catch_up()
             has_ended = _close_at_line(client, lines)
         lines += 3
@@ -247,7 +257,7 @@ def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str)
 
 def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
     """The wait raises because the reader was closed."""
-    client = ReaderClient(served.url, stream)
+    client = ReaderClient(stream, controller=served.url)
     client.catch_up()
     before = signal.signal(signal.SIGUSR1, lambda *_: client.close())
     main = threading.main_thread().ident

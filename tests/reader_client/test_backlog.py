@@ -23,7 +23,7 @@ REPORTED = BacklogState(backlog=True, backlog_causes=("reported",), backlog_bega
 
 def make_reader(served: Served, stream: str, name: str = "r") -> ReaderClient:
     """Return a reader of the group `g`."""
-    return ReaderClient(served.url, stream, reader=name, **OPTIONS)
+    return ReaderClient(stream, controller=served.url, reader=name, **OPTIONS)
 
 
 def fails(state: BacklogState) -> None:
@@ -81,7 +81,7 @@ async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> 
     served.note(stream, 20, {"0": 200})
     queue: asyncio.Queue[BacklogState] = asyncio.Queue()
     async with (
-        AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader,
+        AsyncReaderClient(stream, controller=served.url, reader="r", **OPTIONS) as reader,
         asyncio.timeout(20),
     ):
         reader.on_backlog(queue.put_nowait)

@@ -24,7 +24,7 @@ SOON = Backoff(first_s=0.01, cap_s=0.05)
 
 def reader(served: Served, stream: str, **options: Any) -> ReaderClient:  # noqa: ANN401
     """Return a reader that has caught up and retries quickly."""
-    client = ReaderClient(served.url, stream, backoff=SOON, **options)
+    client = ReaderClient(stream, controller=served.url, backoff=SOON, **options)
     client.catch_up()
     return client
 
@@ -64,7 +64,7 @@ def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
 def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> None:
     network = Faults()
     network.gate.clear()
-    client = ReaderClient(served.url, stream, group="g", reader="a", transport=network)
+    client = ReaderClient(stream, controller=served.url, group="g", reader="a", transport=network)
     client.advance({0: 100})
     window = client.get_time_window()
     network.gate.set()
@@ -91,7 +91,7 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
 
 
 def make_async_reader(served: Served, stream: str, **options: Any) -> AsyncReaderClient:  # noqa: ANN401
-    return AsyncReaderClient(served.url, stream, backoff=SOON, **options)
+    return AsyncReaderClient(stream, controller=served.url, backoff=SOON, **options)
 
 
 async def test_async_reader_waits_for_a_time(served: Served, stream: str) -> None:

@@ -270,7 +270,9 @@ def test_position_gives_the_time_reached(served: Served, stream: str) -> None:
     """Remarks name late rows."""
     late = {"rows": 2, "min_time": TEN - 60_000, "max_time": TEN - 1}
     served.post(stream, {"writer": "shop", "late_rows": late})
-    partial_answer, whole_answer = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
+    partial_answer, whole_answer = (
+        complete_to(stream, {0: n, 1: 4}, controller=served.url) for n in (19, 20)
+    )
 
     assert [answer.complete_to for answer in (partial_answer, whole_answer)] == [TEN, TEN + 60_000]
     assert [lack.writer for lack in partial_answer.lacks if lack.kind == "late"] == ["shop"]
@@ -282,7 +284,7 @@ def test_position_that_reaches_no_time_raises(served: Served, stream: str) -> No
     served.post(times, {"writer": "shop", "time": TEN})
     for name, says in ((stream, "the offsets reach no mark"), (times, "and no positions")):
         with pytest.raises(NothingKnown, match=says):
-            complete_to(served.url, name, {})
+            complete_to(name, {}, controller=served.url)
 
 
 def test_offsets_of_another_log_or_domain_are_refused(served: Served) -> None:
@@ -292,12 +294,12 @@ def test_offsets_of_another_log_or_domain_are_refused(served: Served) -> None:
         note = {"writer": "shop", "domain": domain, "time": 10, "position": {"0": 5}, "log": log}
         served.post(name, note)
     with pytest.raises(Rejected, match="its positions are of log l-Nn"):
-        complete_to(served.url, name, ReadOffsets({0: 5}, log="a-Nn1Hl_QmqdyIVaRTaVpA"))
+        complete_to(name, ReadOffsets({0: 5}, log="a-Nn1Hl_QmqdyIVaRTaVpA"), controller=served.url)
     read_offsets = ReadOffsets({0: 5}, at_most=10, domain="ship")
     with pytest.raises(Rejected, match="is of the domain 'ship': name it"):
-        complete_to(served.url, name, read_offsets)
+        complete_to(name, read_offsets, controller=served.url)
 
-    assert complete_to(served.url, name, read_offsets, domain="ship").complete_to == 10
+    assert complete_to(name, read_offsets, controller=served.url, domain="ship").complete_to == 10
 
 
 def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: str) -> None:

@@ -24,7 +24,7 @@ SOON = Backoff(first_s=0.01, cap_s=0.05)
 def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: str) -> None:
     """The first poll after a failure is short, so its answer comes at once."""
     network = Faults("no connection", "no connection", "no connection")
-    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
+    with ReaderClient(stream, controller=served.url, backoff=SOON, transport=network) as client:
         client.catch_up()
         eventually(lambda: len(network.bodies) > 5, expected=True)
         with pytest.raises(NotCompleteYet, match="the lower is 10"):
@@ -37,7 +37,7 @@ def test_times_may_be_dates(served: Served) -> None:
     time = datetime(2013, 1, 1, 10, tzinfo=UTC)
     served.note("dated", int(time.timestamp() * 1000), {"0": 100})
     elsewhere = time.astimezone(timezone(timedelta(hours=-5)))
-    with ReaderClient(served.url, "dated") as client:
+    with ReaderClient("dated", controller=served.url) as client:
         seqs = client.wait_for(elsewhere, timeout=PATIENCE_S).seq, client.cut_at(time).seq
         with pytest.raises(NotCompleteYet):
             client.cut_at(time + timedelta(microseconds=1))
@@ -46,7 +46,10 @@ def test_times_may_be_dates(served: Served) -> None:
 
 
 def test_dates_without_a_zone_are_refused(served: Served, stream: str) -> None:
-    with ReaderClient(served.url, stream) as reader, pytest.raises(Rejected, match="no time zone"):
+    with (
+        ReaderClient(stream, controller=served.url) as reader,
+        pytest.raises(Rejected, match="no time zone"),
+    ):
         next(reader.windows(after=datetime(2013, 1, 1)))  # noqa: DTZ001 - that is the point
 
 

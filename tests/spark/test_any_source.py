@@ -30,7 +30,7 @@ class Ticks:
     def __init__(self, spark: SparkSession, controller: Served, checkpoint: Path) -> None:
         self.marks = controller.stream("ticks")
         self._spark = spark
-        self._noted = Noted(controller.url, "ticks", token=controller.token)
+        self._noted = Noted("ticks", controller=controller.url, token=controller.token)
         self._checkpoint = str(checkpoint)
 
     def events(self) -> DataFrame:
@@ -67,7 +67,7 @@ def test_no_event_of_a_disordered_source_is_lost(
     events = with_noted_watermark(
         files.option("maxFilesPerTrigger", 5).parquet(str(flights.root / "flights")),
         "time",
-        Noted(controller.url, "flights"),
+        Noted("flights", controller=controller.url),
         checkpoint_location=str(output.checkpoint),
         position=partial(find_position, output.checkpoint / "sources" / "1"),
         policy=WatermarkPolicy(strict=False),
@@ -104,7 +104,7 @@ def test_static_events_are_refused(spark: SparkSession, controller: Served) -> N
 
     with pytest.raises(Rejected, match=r"not come from a streaming source: use spark\.readStream"):
         with_noted_watermark(
-            events, "time", Noted(controller.url, "s"), checkpoint_location="unused"
+            events, "time", Noted("s", controller=controller.url), checkpoint_location="unused"
         )
 
 

@@ -62,16 +62,16 @@ NO_EVENTS: Any = None
 SEEN = KafkaRecords("seen", "127.0.0.1:9")
 ALL: dict[str, Callable[..., object]] = {
     "read_noted_kafka": lambda url, **options: read_noted_kafka(
-        WITHOUT_JAVA, SEEN, Noted(url), **options
+        WITHOUT_JAVA, SEEN, Noted(controller=url), **options
     ),
     "read_relayed_kafka": lambda url, **options: read_relayed_kafka(
-        WITHOUT_JAVA, SEEN, Noted(url), **options
+        WITHOUT_JAVA, SEEN, Noted(controller=url), **options
     ),
     "with_noted_watermark": lambda url, **options: with_noted_watermark(
-        NO_EVENTS, noted=Noted(url, "seen"), checkpoint_location="c", **options
+        NO_EVENTS, noted=Noted("seen", controller=url), checkpoint_location="c", **options
     ),
     "read_complete_kafka": lambda url, **options: read_complete_kafka(
-        WITHOUT_JAVA, SEEN, Noted(url), 0, 1, **options
+        WITHOUT_JAVA, SEEN, Noted(controller=url), 0, 1, **options
     ),
 }
 """All that promises something of a column by the marks of a domain."""

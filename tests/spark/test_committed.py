@@ -49,10 +49,12 @@ def test_query_is_complete_to_its_last_commit(
             output.catch_up(queries[name])
             committed_offsets = read_committed_offsets(str(output.checkpoint), topic)
             times_by_name[name].append(
-                complete_to(controller.url, topic, committed_offsets).complete_to
+                complete_to(topic, committed_offsets, controller=controller.url).complete_to
             )
 
-    hops = [why(controller.url, str(output.checkpoint)).root for output in outputs.values()]
+    hops = [
+        why(str(output.checkpoint), controller=controller.url).root for output in outputs.values()
+    ]
     assert times_by_name == {
         "plain": [TEN + 3 * MINUTE, TEN + 6 * MINUTE],
         "counts": [TEN, TEN + 3 * MINUTE],

@@ -59,7 +59,7 @@ class Hourly:
         records = take_fields(
             KafkaRecords, chosen_options, topic=self.name, bootstrap=self.broker.address
         )
-        noted_stream = Noted(self.served.url)
+        noted_stream = Noted(controller=self.served.url)
         batch_read = take_fields(BatchRead, chosen_options)
         return read_complete_kafka(
             self.spark, records, noted_stream, start, start + 1000, batch_read, **chosen_options
@@ -134,7 +134,7 @@ def produce_second(hourly: Hourly, writer: str, second: int, *, aborts: bool) ->
     """Produce four records of two seconds in a transaction, and note the first second."""
     chance = random.Random(f"{writer}{second}")
     config = {**hourly.broker.config, "transactional.id": f"{hourly.name}-{writer}"}
-    with KafkaNotedProducer(config, hourly.name, hourly.served.url, writer) as producer:
+    with KafkaNotedProducer(config, hourly.name, writer, controller=hourly.served.url) as producer:
         for is_aborted in (True, False) if aborts else (False,):
             with suppress(RuntimeError), producer.transaction():
                 for _ in range(4):

@@ -118,7 +118,9 @@ class LyingTopic:
         records = take_fields(
             KafkaRecords, chosen_options, topic=self.name, bootstrap=self.broker.address
         )
-        return read_late_kafka(self.spark, records, Noted(self.served.url), since, **chosen_options)
+        return read_late_kafka(
+            self.spark, records, Noted(controller=self.served.url), since, **chosen_options
+        )
 
     def late(self, since: Any = None, **options: Any) -> list[Late]:  # noqa: ANN401 - any argument
         """Return the late rows, in order."""
@@ -176,7 +178,7 @@ def test_writer_is_known_by_its_own_partition_without_a_column(topic: LyingTopic
 
     def read(**options: Any) -> list[str | None]:  # noqa: ANN401 - any argument
         records = KafkaRecords(topic.name, topic.broker.address)
-        noted_stream = Noted(topic.served.url, own_topic)
+        noted_stream = Noted(own_topic, controller=topic.served.url)
         frame = read_late_kafka(
             topic.spark, records, noted_stream, event_time="timestamp", **options
         )

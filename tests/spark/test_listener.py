@@ -22,7 +22,7 @@ def test_topic_counts_if_the_source_reads_others_too(
     controller: Served, position: KafkaTopic | None
 ) -> None:
     """Unlike a watermark, progress belongs to one stream."""
-    listener = PositionListener(controller.url, "flights", "g", "r", position=position)
+    listener = PositionListener("flights", "g", "r", controller=controller.url, position=position)
     offset = '{"flights": {"0": 3}, "landings": {"0": 9}}'
 
     assert _join_positions([offset], listener._position_of) == {0: 3}
@@ -31,7 +31,7 @@ def test_topic_counts_if_the_source_reads_others_too(
 def test_only_the_named_query_is_reported(controller: Served) -> None:
     """A session may have other queries of the stream."""
     controller.create("flights")
-    listener = PositionListener(controller.url, "flights", "g", "r", query_name="loader")
+    listener = PositionListener("flights", "g", "r", controller=controller.url, query_name="loader")
     for name, end in ("loader", 3), ("other", 9):
         source = SimpleNamespace(endOffset=f'{{"flights": {{"0": {end}}}}}')
         progress = SimpleNamespace(id=name, name=name, sources=[source])
@@ -44,14 +44,14 @@ def test_only_the_named_query_is_reported(controller: Served) -> None:
 def test_bad_name_is_refused_at_once() -> None:
     """Otherwise the error would come in a thread, unseen."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
-        PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")
+        PositionListener("flights", "a/b", "one", controller="http://127.0.0.1:1")
 
 
 def test_refusal_to_go_offline_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The stream was deleted before the query ended."""
     with Served() as server:
         server.create("flights")
-        listener = PositionListener(server.url, "flights", "counters", "one")
+        listener = PositionListener("flights", "counters", "one", controller=server.url)
         listener._positions["q"] = {0: 3}
         server.call("DELETE", "/flights")
         listener.onQueryTerminated(cast("QueryTerminatedEvent", SimpleNamespace(id="q")))
@@ -74,7 +74,9 @@ def test_position_in_a_source_of_spark_is_reported(
         return controller.read_group("numbers", "counters")
 
     controller.create("numbers")
-    listener = PositionListener(controller.url, "numbers", "counters", "one", position=position)
+    listener = PositionListener(
+        "numbers", "counters", "one", controller=controller.url, position=position
+    )
     numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     spark.streams.addListener(listener)
     query = output.start(numbers)

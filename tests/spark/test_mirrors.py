@@ -40,7 +40,7 @@ def mirror(make_clock: MakeClock) -> Mirror:
 def test_each_call_refuses_a_topic_of_another_log(mirror: Mirror, broker: Broker) -> None:
     """The error comes before a row is read. `test_asking` has the call for any source."""
     mirror.note(1, log=SOURCE)
-    noted_stream = Noted(mirror.url, mirror.name)
+    noted_stream = Noted(mirror.name, controller=mirror.url)
     records = KafkaRecords(mirror.name, mirror.broker.address)
     broker.create(name_noted_topic(mirror.name), 1)
     ways: list[dict[str, Any]] = [{"marks": "ahead"}, {"marks": "committed"}, {"relayed": True}]

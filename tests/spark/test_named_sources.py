@@ -57,7 +57,7 @@ def user_read(clock: Clock, source_name: str) -> DataFrame:
     return with_noted_watermark(
         reader.options(subscribe=clock.name, startingOffsets="earliest").load(),
         "timestamp",
-        Noted(clock.url, clock.name),
+        Noted(clock.name, controller=clock.url),
         checkpoint_location=str(clock.output.checkpoint),
         policy=EXACT,
     )

@@ -107,7 +107,9 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
 
 def test_listener_reports_with_its_token(controller: Served) -> None:
     controller.stream("flights")
-    listener = PositionListener(controller.url, "flights", "g", "r", token=controller.token)
+    listener = PositionListener(
+        "flights", "g", "r", controller=controller.url, token=controller.token
+    )
     listener._client.advance({0: 5})
 
     assert eventually(lambda: controller.read_group("flights", "g"), ({"0": 5}, ["r"]))

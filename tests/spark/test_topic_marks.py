@@ -204,7 +204,7 @@ def test_relay_waits_for_a_transaction_that_a_mark_covers(make_clock: MakeClock)
     options = {"kafka.isolation.level": "read_committed"}
     asked: dict[str, Any] = {"relayed": True, "options": options}
     with closing(
-        KafkaRelay(clock.broker.config, clock.name, clock.url, new_partition_ms=0)
+        KafkaRelay(clock.broker.config, clock.name, controller=clock.url, new_partition_ms=0)
     ) as relay:
         wait_until(lambda: relay_marks(relay, clock) == 1)
         hanging = clock.begin(0, 1)

@@ -18,4 +18,4 @@ def take_fields(kind: type[Value], options: dict[str, Any], **defaults: object) 
 def take_noted(options: dict[str, Any], url: str, stream: str | None = None) -> Noted:
     """Return the `Noted` of a call, and make its `policy` one argument."""
     options["policy"] = take_fields(WatermarkPolicy, options)
-    return take_fields(Noted, options, url=url, stream=stream)
+    return take_fields(Noted, options, controller=url, stream=stream)

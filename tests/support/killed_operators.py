@@ -227,7 +227,7 @@ class Trial(ExitStack):
             self._streams[name] = stream = served.stream(name)
             for partition in range(2):
                 stream.note(f"w{partition}", None, {})
-            relay = KafkaRelay(broker.config, name, served.url)
+            relay = KafkaRelay(broker.config, name, controller=served.url)
             self._relays[name] = self.enter_context(closing(relay))
         self._given = {
             "bootstrap": broker.address,

@@ -99,7 +99,7 @@ class TopicScenario(Scenario):
     def observe(self, second: int) -> None:
         """Let an observer poll the topic at a second."""
         clock = self.clock
-        with WriterClient(clock.url, clock.name, "eye", domains=["ingestion"]) as client:
+        with WriterClient(clock.name, "eye", controller=clock.url, domains=["ingestion"]) as client:
             ends = KafkaEnds(clock.broker.config, clock.name)
             IngestionNoter(client, ends, clock=lambda: START_MS + 1000 * second).look()
             client.flush()
@@ -122,10 +122,10 @@ class TopicScenario(Scenario):
             self.clock.spark.conf.set(f"spark.sql.streaming.{name}", str(value))
 
     def read(self, **words: Words) -> None:
-        """Make the call without a run; `url=own` is the address of the controller."""
+        """Make the call without a run; `controller=own` is the address of the controller."""
         arguments, options = split_words(words)
-        if options.get("url") == "own":
-            options["url"] = self.clock.url
+        if options.get("controller") == "own":
+            options["controller"] = self.clock.url
         if len(self.topics) > 1:
             options["topic"] = [topic.name for topic in self.topics]
         self.events = self.clock.read(*arguments, **options)

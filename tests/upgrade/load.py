@@ -50,7 +50,7 @@ class Load:
         self._ending.set()
 
     def _write(self, stream: str) -> None:
-        with WriterClient(self._urls, stream, "w", timeout_ms=600_000) as client:
+        with WriterClient(stream, "w", controller=self._urls, timeout_ms=600_000) as client:
             noted_time = 0
             while not self._ending.is_set():
                 noted_time += 1
@@ -61,7 +61,7 @@ class Load:
             client.finish(timeout=LONGEST_S)
 
     def _read(self, stream: str) -> None:
-        with ReaderClient(self._urls, stream) as client:
+        with ReaderClient(stream, controller=self._urls) as client:
             last = 0
             while not self._ending.is_set():
                 for mark in client.marks(last):

@@ -70,7 +70,9 @@ def results(*each: dict[str, Any], **further: Any) -> dict[str, Any]:  # noqa: A
 
 def hasty(served: Served, stream: str, network: httpx.BaseTransport | None = None) -> WriterClient:
     """Return a client of the writer `UA` that retries quickly."""
-    return WriterClient(served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network)
+    return WriterClient(
+        stream, "UA", controller=served.url, pace=Pace(backoff=SOON), transport=network
+    )
 
 
 class Now:

@@ -20,7 +20,9 @@ from writer_client.sending.posting import Posting
 
 def make_client(network: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its own
     """Return a client that retries quickly."""
-    return WriterClient(URL, "s", "UA", pace=Pace(backoff=SOON), transport=network, **options)
+    return WriterClient(
+        "s", "UA", controller=URL, pace=Pace(backoff=SOON), transport=network, **options
+    )
 
 
 def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
@@ -118,7 +120,7 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
     """The controller that did not answer may still receive the request."""
     network = Faults("no answer")
     urls = f"{served.url},{served.url}"
-    with WriterClient(urls, stream, "UA", transport=network) as client:
+    with WriterClient(stream, "UA", controller=urls, transport=network) as client:
         client.join()
         client.flush()
         (first,), (second,), *_ = numbers(network)

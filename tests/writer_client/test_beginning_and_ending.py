@@ -10,13 +10,14 @@ from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from tools.trials.served import Served
 from writer_client import DeliveryTracker, WriterClient
+from writer_client.sending.writer import get_inner_writer
 
 
 def test_datetimes_are_noted_in_milliseconds() -> None:
     """A time is rounded down, and the largest time up."""
     network = Scripted()
     noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-    with WriterClient(URL, "s", "UA", transport=network) as client:
+    with WriterClient("s", "UA", controller=URL, transport=network) as client:
         client.note_time(noon, {}, max_time=noon)
 
     (time_and_max_time,) = [(note["time"], note["max_time"]) for note in network.notes]
@@ -28,13 +29,16 @@ def test_known_time_is_of_default_domain(served: Served) -> None:
     known_times = []
     for stream, domains in (("two-domains", ["default", "ingestion"]), ("one", ["ingestion"])):
         served.create(stream, domains=domains)
-        with WriterClient(served.url, stream, "UA") as former:
+        with WriterClient(stream, "UA", controller=served.url) as former:
             former.note_time(100, {0: 1}, domain="ingestion")
             former.flush()
-        with WriterClient(served.url, stream, "UA") as client:
+        with WriterClient(stream, "UA", controller=served.url) as client:
             client.join()
             client.flush()
-            known_times.append((client.known_time(), client.known_time("ingestion")))
+            inner_writer = get_inner_writer(client)
+            known_times.append(
+                (inner_writer.find_known_time(), inner_writer.find_known_time("ingestion"))
+            )
             tracker = DeliveryTracker(client)
             tracker.note(150)
             client.flush()
@@ -92,7 +96,7 @@ import signal, sys
 from writer_client import Pace, WriterClient
 from noted_time import Rejected
 
-client = WriterClient(sys.argv[1], sys.argv[2], "UA", pace=Pace(linger_ms=60_000))
+client = WriterClient(sys.argv[2], "UA", controller=sys.argv[1], pace=Pace(linger_ms=60_000))
 signal.signal(signal.SIGTERM, lambda *_: client.close())
 
 class Position(dict):
@@ -114,7 +118,7 @@ import os, signal, sys, threading
 from writer_client import WriterClient
 from noted_time import NotedTimeError
 
-client = WriterClient("http://127.0.0.1:9", "s", "UA")
+client = WriterClient("s", "UA", controller="http://127.0.0.1:9")
 
 
 def close(*_):
@@ -137,7 +141,7 @@ import sys
 from writer_client import WriterClient
 
 for name in sys.argv[1:]:
-    WriterClient("http://127.0.0.1:9", "flights", name).note_time(5, {0: 10})
+    WriterClient("flights", name, controller="http://127.0.0.1:9").note_time(5, {0: 10})
 """
 
 

@@ -23,14 +23,14 @@ def make_clock_client(served: Served, stream: str, **options: Any) -> WriterClie
     """Return a client that notes its clock automatically, by default every 5 ms."""
     pace = options.pop("pace", Pace(note_period_ms=5))
     return WriterClient(
-        served.url, stream, "UA", automatically_note_time=True, pace=pace, **options
+        stream, "UA", controller=served.url, automatically_note_time=True, pace=pace, **options
     )
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_block_end_keeps_the_writer(served: Served, stream: str, *, fails: bool) -> None:
     """A job cannot announce the next one, and a failed one may have more to write."""
-    client = WriterClient(served.url, stream, "UA")
+    client = WriterClient(stream, "UA", controller=served.url)
     with contextlib.suppress(ZeroDivisionError), client:
         client.note_time(5, {0: 10})
         _ = 1 // (not fails)
@@ -46,7 +46,7 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
     """Ten thousand notes are accepted while a post hangs; the next post has the last one."""
     network = Faults()
     network.gate.clear()
-    with WriterClient(served.url, stream, "UA", transport=network) as client:
+    with WriterClient(stream, "UA", controller=served.url, transport=network) as client:
         for number in range(10_000):
             client.note_time(number, {0: number})
         network.gate.set()
@@ -90,7 +90,7 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
 
 def test_a_writer_is_not_idle_while_it_writes() -> None:
     """An open block counts as writing, however long it takes."""
-    with WriterClient(URL, "s", "UA", idle_after_ms=20, transport=Scripted()) as client:
+    with WriterClient("s", "UA", controller=URL, idle_after_ms=20, transport=Scripted()) as client:
         with client.writing():
             client.join()
             time.sleep(0.1)
@@ -112,7 +112,7 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
 
 def test_forked_child_posts_nothing_for_its_parent(served: Served, stream: str) -> None:
     """In a forked child the parent's client raises, and posts nothing."""
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         client.join()
         child = os.fork()
         if child == 0:
@@ -129,7 +129,7 @@ def test_notes_are_flushed_at_exit(served: Served, stream: str) -> None:
     """The program does not close its client, and the writer stays a member."""
     program = (
         "import sys; from writer_client import WriterClient\n"
-        "WriterClient(sys.argv[1], sys.argv[2], 'UA').note_time(5, {0: 10})\n"
+        "WriterClient(sys.argv[2], 'UA', controller=sys.argv[1]).note_time(5, {0: 10})\n"
     )
     run_python("-c", program, served.url, stream)
 
@@ -142,7 +142,7 @@ def test_notes_are_flushed_at_exit(served: Served, stream: str) -> None:
 
 
 async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = AsyncWriterClient(URL, "s", "UA", transport=Scripted())
+    client = AsyncWriterClient("s", "UA", controller=URL, transport=Scripted())
     monkeypatch.setattr(client._outbox, "record_answer", None)
     client.note_time(5, {0: 10})
     for call in (client.flush, client.finish, client.close):
@@ -153,7 +153,7 @@ async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.Monkey
 async def test_cancelled_flush_still_sends_notes() -> None:
     network = Scripted(*[httpx.Response(503)] * 3)
     pace = Pace(backoff=SOON)
-    async with AsyncWriterClient(URL, "s", "UA", pace=pace, transport=network) as client:
+    async with AsyncWriterClient("s", "UA", controller=URL, pace=pace, transport=network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
@@ -165,4 +165,4 @@ async def test_cancelled_flush_still_sends_notes() -> None:
 def test_a_client_without_a_loop_is_refused() -> None:
     """The error has the remedy."""
     with pytest.raises(Rejected, match="inside a coroutine: no event loop is running"):
-        AsyncWriterClient(URL, "s", "UA", transport=Scripted())
+        AsyncWriterClient("s", "UA", controller=URL, transport=Scripted())

@@ -36,7 +36,7 @@ class Noting(Writer[None]):
     """A writer that keeps its notes to itself."""
 
     def __init__(self) -> None:
-        super().__init__("http://controller:7464", "orders", "berlin")
+        super().__init__("orders", "berlin", controller="http://controller:7464")
         self.left: list[Left] = []
 
     def _open(self, url: str, network: None, *, timeout_s: float, token: str | None) -> None:

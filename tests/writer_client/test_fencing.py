@@ -23,7 +23,7 @@ def test_a_fenced_client_neither_notes_its_clock_nor_goes_idle() -> None:
 
     network = AllFenced()
     client = WriterClient(
-        URL, "s", "UA", transport=network, automatically_note_time=True, idle_after_ms=1
+        "s", "UA", controller=URL, transport=network, automatically_note_time=True, idle_after_ms=1
     )
     for call in (client.flush, client.finish, client.close):
         with pytest.raises(Fenced):

@@ -26,7 +26,7 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(
         raise ZeroDivisionError
 
     network = Scripted(EXCLUDED)
-    with WriterClient(URL, "s", "UA", on_excluded=fail, transport=network) as client:
+    with WriterClient("s", "UA", controller=URL, on_excluded=fail, transport=network) as client:
         for time in range(2):
             client.note_time(time, {0: 10})
             client.flush()
@@ -50,7 +50,7 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
         done_event.set()
 
     network = Scripted(EXCLUDED)
-    client = WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network)
+    client = WriterClient("s", "UA", controller=URL, on_excluded=on_excluded, transport=network)
     client.note_time(5, {0: 10})
     assert done_event.wait(60)
     client.flush()
@@ -65,7 +65,7 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
 
 def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:
     """The call is repeated after a lost answer; the changes have operator and reason."""
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         client.note_time(5, {0: 10})
         client.finish()
         answers = [client.seal(), client.seal()]
@@ -78,7 +78,7 @@ def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) ->
 def test_a_writer_among_others_does_not_seal_their_stream(served: Served, stream: str) -> None:
     """The others may be finished, or may never have come."""
     served.create(stream, expected_writers=["DL"])
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         client.note_time(5, {0: 10})
         client.finish()
         is_sealed = client.seal()

@@ -53,7 +53,7 @@ def log() -> MemoryLog:
 
 def make_client(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
     """Return the client of an observer."""
-    return WriterClient(URL, "flights", "observer", transport=transport, **options)
+    return WriterClient("flights", "observer", controller=URL, transport=transport, **options)
 
 
 def list_notes(transport: Scripted) -> list[tuple[str, int | None, dict[str, int]]]:
@@ -159,14 +159,14 @@ def test_a_log_recreated_between_two_observers_stops_the_second(
 ) -> None:
     """The controller has the former end."""
     log.append(0, 1, 2, 3)
-    with WriterClient(served.url, stream, "observer") as client:
+    with WriterClient(stream, "observer", controller=served.url) as client:
         IngestionNoter(client, log, domain="default").look()
     log.clear()
     log.append(0, 1)
 
     with (
         pytest.raises(Rejected, match="segment 0 ends at 1 and ended at 3 before"),
-        WriterClient(served.url, stream, "observer") as client,
+        WriterClient(stream, "observer", controller=served.url) as client,
     ):
         IngestionNoter(client, log, domain="default", poll_ms=10, max_lag_ms=10).run()
 
@@ -201,7 +201,7 @@ def test_restarted_observer_begins_at_its_last_time(
     served.create(stream, max_time_ahead_ms=None)
     clock = Now(1000)
     log.append(1, 100)
-    with WriterClient(served.url, stream, "observer") as client:
+    with WriterClient(stream, "observer", controller=served.url) as client:
         noter = event_times(client, log, clock)
         for time in (600, 700):
             log.append(0, time)
@@ -209,7 +209,7 @@ def test_restarted_observer_begins_at_its_last_time(
             clock.now += 5000
         noter.look()
     log.forget_ends()
-    with WriterClient(served.url, stream, "observer") as client:
+    with WriterClient(stream, "observer", controller=served.url) as client:
         noter = event_times(client, log, clock)
         noted_times = []
         for time in (800, 900):
@@ -253,7 +253,7 @@ def test_explain_names_empty_segments_that_are_waited_for(served: Served, stream
     log = MemoryLog(1, 2)
     sentences_of_steps: list[list[str]] = []
     log.append(0, 50)
-    with WriterClient(served.url, stream, "observer") as client:
+    with WriterClient(stream, "observer", controller=served.url) as client:
         noter = event_times(client, log, clock)
         for elapsed_ms, *segments in ((0, 0), (1000, 1), (4000, 0), (5000,)):
             clock.now += elapsed_ms

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from noted_time import NotedTimeError, Rejected, StreamCut, Unreachable
 from tests.writer_client.test_delivery import Message, Noting
+from writer_client.at_exit import OpenClient, open_clients
 from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import Channel
 from writer_client.sending import producer_state
@@ -99,23 +100,18 @@ class Client(Noting):
 
     is_away = False
 
-    @staticmethod
-    def find_cut_without_log() -> StreamCut:
-        """No marks are known."""
-        return StreamCut({})
+    def __init__(self) -> None:
+        super().__init__()
+        self._questions = SimpleNamespace(
+            find_cut_without_log=lambda: StreamCut({}),  # no marks are known
+            explain=lambda _asked: SimpleNamespace(reader=None),  # nor a reader
+        )
+        open_clients[self] = OpenClient(lambda _timeout_s: None)
 
     def flush(self, _timeout: float = 0) -> None:
         if self.is_away:
             self.is_away = False
             raise Unreachable("no controller answers")
-
-    def end(self, timeout_s: float) -> None:
-        """End."""
-
-    @staticmethod
-    def explain(_asked: object) -> SimpleNamespace:
-        """No reader is known."""
-        return SimpleNamespace(reader=None)
 
 
 class Walk:

@@ -52,10 +52,10 @@ def controller(_: str) -> None:
     """A writer notes to a new controller, and a reader gets the mark."""
     with serving() as url:
         httpx.put(f"{url}/v1/streams/flights", json={}, trust_env=False).raise_for_status()
-        with WriterClient(url, "flights", "berlin") as berlin:
+        with WriterClient("flights", "berlin", controller=url) as berlin:
             berlin.note_time(1_357_034_400_000, {0: 10})
             berlin.flush()
-            with ReaderClient(url, "flights") as reader:
+            with ReaderClient("flights", controller=url) as reader:
                 mark = reader.wait_for(1_357_034_400_000, PATIENCE_S)
         page = httpx.get(url, trust_env=False, follow_redirects=True)
     assert (mark.lower, mark.cut) == (1_357_034_400_000, StreamCut({0: 10})), mark

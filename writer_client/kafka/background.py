@@ -187,7 +187,7 @@ class BackgroundThread:
             )
         self._channel.fail(fault)
         self._waiting.fail()
-        self._channel.client.end(0.0)
+        self._channel.ending.end(0.0)
 
     def _put_off(self, delay: Unreachable) -> None:
         is_first = self._delay is None
@@ -234,7 +234,7 @@ class BackgroundThread:
             last_time = tracker.last_time()
             if last_time is None:
                 last_time = time
-            self._channel.client.clock_behind(last_time - time)
+            self._channel.inner.warn_of_clock(last_time - time)
             tracker.note(max(time, last_time))
 
     def _go_idle(self, now: float) -> None:

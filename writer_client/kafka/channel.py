@@ -30,13 +30,14 @@ from noted_time.values import (
     pluralize,
 )
 from writer_client.at_exit import open_clients
-from writer_client.client import WriterClient
+from writer_client.client import WriterClient, get_stream_questions
 from writer_client.kafka.ends import TopicEnds
 from writer_client.kafka.limits import EventLimits
 from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import DeliveryTracker, OnFailure
 from writer_client.sending.producer_state import IN_DOUBT, Call, Event, ProducerState, advance
+from writer_client.sending.writer import get_inner_writer
 
 BEGIN_S = 10.0
 
@@ -114,7 +115,9 @@ class Channel:
         if self._is_transactional:
             self._steps.insert(1, self._take_over)
         self.client = writer()
-        open_clients.discard(self.client)  # the producer closes it, after deliveries
+        self.inner = get_inner_writer(self.client)
+        self._questions = get_stream_questions(self.client)
+        self.ending = open_clients.pop(self.client)  # the producer ends it, after deliveries
         self.tracker = DeliveryTracker(
             self.client, domain=domains, look_again=self._begin_at_ends, on_failure=on_failure
         )
@@ -142,7 +145,7 @@ class Channel:
         self._ends.topic.look_again()
         self.limits.read()
         # if writers noted another log, readers of the topic would wait for offsets that it lacks
-        self._ends.check_same(self.client.find_cut_without_log().offsets, MARKED_SOURCE)
+        self._ends.check_same(self._questions.find_cut_without_log().offsets, MARKED_SOURCE)
 
     def _take_over(self) -> None:
         try:
@@ -181,7 +184,7 @@ class Channel:
         needed_position = {}
         try:
             query = {"position": json.dumps(topic.look_again().ends), **self._first_domain}
-            reader = self.client.explain(query).reader
+            reader = self._questions.explain(query).reader
             if reader is None or not reader.waiting_for:
                 return
             for segment in reader.waiting_for:
@@ -201,7 +204,7 @@ class Channel:
             except Recreated as error:
                 self.fail(error)
                 log.warning("%s", error)
-                self.client.end(0.0)
+                self.ending.end(0.0)
                 return
             except NotedTimeError as error:  # no answer, or a deleted topic
                 log.debug("%s", error)
@@ -253,7 +256,7 @@ class Channel:
     def check(self) -> None:
         if self.fault is not None:
             raise self.fault
-        if self.client.is_fenced:
+        if self.inner.is_fenced:
             self.tracker.count_rows()
         self.client.check()
         if self.tracker.raises:
@@ -433,7 +436,7 @@ class Channel:
             self._warn_at = math.inf if self.tracker.raises else now + WARN_S
             log.warning("%s", failure)
         if now >= self._hold_at:
-            timeout_s = (self.client.known_timeout_ms or math.inf) / 1000
+            timeout_s = (self.inner.known_timeout_ms or math.inf) / 1000
             self._hold_at = now + min(SIGN_S, timeout_s / 3)
             events = "1 event was" if failure.failed == 1 else f"{failure.failed} events were"
             since = format_time(self._failed_since // 1000 * 1000)

@@ -13,9 +13,10 @@ from typing import Any, TypedDict, Unpack
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from noted_time.client.arguments import refuse_url
 from noted_time.client.closing import Closing
 from noted_time.values import Exclusion, NotedTimeError, Rejected, Time, check_least, unix_ms_of
-from writer_client.at_exit import open_clients
+from writer_client.at_exit import OpenClient, open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
 from writer_client.kafka.background import (
@@ -74,13 +75,14 @@ class KafkaNotedProducer(Closing):
     Messages of librdkafka are logged under ``noted_time.writer.kafka``.
     """
 
+    @refuse_url("config, topic, writer, controller=URL")
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         config: Mapping[str, Any],
         topic: str,
-        controller_url: str,
         writer: str,
         *,
+        controller: str,
         stream: str | None = None,
         domain: str | Sequence[str] | None = None,
         on_failure: OnFailure = "raise",
@@ -124,7 +126,12 @@ class KafkaNotedProducer(Closing):
 
         stream_name = topic if stream is None else stream
         client = partial(
-            WriterClient, controller_url, stream_name, writer, domains=domains, **client_options
+            WriterClient,
+            stream_name,
+            writer,
+            controller=controller,
+            domains=domains,
+            **client_options,
         )
         self._channel = channel = Channel(
             config, topic, client, domains=domains, on_failure=on_failure
@@ -132,6 +139,7 @@ class KafkaNotedProducer(Closing):
         self.client = channel.client
         """The client that notes. It has the writer's state, the lower and the position."""
         # saves a lookup per event
+        self._inner = channel.inner
         self._tracker = channel.tracker
         self._limits = channel.limits
         self._produces_in = channel.produces_in
@@ -145,7 +153,9 @@ class KafkaNotedProducer(Closing):
         self._background = BackgroundThread(
             channel, self._waiting, clock=auto, idle_after_ms=idle_after_ms
         )
-        open_clients.add(self)
+        open_clients[self] = OpenClient(
+            self._end_with_process, channel.ending.end_soon, self._leave_to_parent
+        )
         try:
             self._background.wait_at_first(wait)
         except BaseException:
@@ -222,7 +232,7 @@ class KafkaNotedProducer(Closing):
         if (
             tracker.failed
             or tracker.phase is not self._produces_in
-            or self.client.is_fenced
+            or self._inner.is_fenced
             or self._channel.fault is not None
         ):
             self._channel.check_event()
@@ -391,22 +401,18 @@ class KafkaNotedProducer(Closing):
         finally:
             self._channel.close()
             self._waiting.fail()
-            open_clients.discard(self)
+            open_clients.pop(self, None)
             self._background.wake()
-            self.client.end(max(0.0, deadline - clocks.monotonic()))
+            self._channel.ending.end(max(0.0, deadline - clocks.monotonic()))
 
-    def end_soon(self) -> None:
-        """Post the waiting notes at once."""
-        self.client.end_soon()
-
-    def end(self, timeout_s: float) -> None:
+    def _end_with_process(self, timeout_s: float) -> None:
         """Close the producer: log errors, and raise nothing."""
         try:
             self.close(timeout_s)
         except NotedTimeError as error:
             log.warning("%s", error)
 
-    def belong_elsewhere(self) -> None:
+    def _leave_to_parent(self) -> None:
         """Refuse every later call in a forked process."""
         elsewhere = f"the producer of writer {self.client.writer!r} belongs to another process"
         self._channel.fail(Rejected(f"{elsewhere}: create one here, under another name"))
@@ -497,16 +503,6 @@ class KafkaNotedProducer(Closing):
                 kafka_error = _build_kafka_error(error)
                 message = Message(self.topic, partition, error=kafka_error, **parts)
                 _report(user_callback, kafka_error, message)
-
-
-def _refuse_in_child() -> None:
-    for client in open_clients:
-        if isinstance(client, KafkaNotedProducer):
-            client.belong_elsewhere()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_refuse_in_child)
 
 
 def _call_both(first: OnDelivery, second: OnDelivery) -> OnDelivery:

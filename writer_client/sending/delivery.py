@@ -33,7 +33,7 @@ from writer_client.sending.producer_state import (
     advance,
 )
 from writer_client.sending.vouched import EMPTY_POSITION, LateHours, check_int64
-from writer_client.sending.writer import Writer
+from writer_client.sending.writer import Writer, get_inner_writer
 
 NO_EVENT_TIME = MIN_INT64
 
@@ -157,6 +157,7 @@ class DeliveryTracker:
     ) -> None:
         self.lock = threading.RLock()  # while held, no other thread produces or notes
         self._client = client
+        self._inner = get_inner_writer(client)
         self._domains: tuple[str | None, ...]
         if domain is None or isinstance(domain, str):
             self._domains = (domain,)
@@ -263,7 +264,7 @@ class DeliveryTracker:
         """Return the last noted time of a domain, even by an earlier process."""
         domain = self._resolve_domain(domain)
         with self.lock:
-            known_time = self._client.known_time(domain)
+            known_time = self._inner.find_known_time(domain)
             times = (self._open_epoch.notes.get(domain), self._find_last_noted(domain), known_time)
         return max((time for time in times if time is not None), default=None)
 
@@ -310,7 +311,7 @@ class DeliveryTracker:
     def _find_last_noted(self, domain: str | None) -> int | None:
         time = self._noted_times.get(domain)
         if time == self._sent_times.get(domain):  # the client may have taken it back
-            return self._client.noted_time(domain)
+            return self._inner.find_noted_time(domain)
         return time
 
     def _find_late_below(self, domain: str | None) -> int:

@@ -8,13 +8,13 @@ import threading
 import time as clocks
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
+from noted_time.client.arguments import refuse_url
 from noted_time.values import (
     REASON_LENGTH,
     Exclusion,
     LateRows,
-    LogFact,
     Rejected,
     State,
     Time,
@@ -26,6 +26,7 @@ from noted_time.values import (
     validate_name,
 )
 from writer_client.sending.clock import unix_ms
+from writer_client.sending.inner import InnerWriter
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import LookUp, Outbox
 from writer_client.sending.posting import Pace, Posting
@@ -36,21 +37,16 @@ Network = TypeVar("Network")
 LAST_WAIT_S = 0.05
 
 
-def refuse_url(name: str) -> None:
-    """Refuse arguments in another order."""
-    if "://" in name:
-        raise Rejected(f"{name[:260]!r} is a URL and not a name: the order is url, stream, writer")
-
-
 class Writer(ABC, Generic[Network]):
     """One writer of one stream; its methods are thread-safe and never wait."""
 
+    @refuse_url("stream, writer, controller=URL")
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
-        url: str,
         stream: str,
         writer: str,
         *,
+        controller: str,
         token: str | None = None,
         timeout_ms: int | None = None,
         domains: Sequence[str] | None = None,
@@ -64,7 +60,7 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Start a client that notes for `writer`.
 
-        * `url` is the controller's URL, or several, separated by commas.
+        * `controller` is the controller's URL, or several, separated by commas.
         * `token` is by default the environment variable `NOTED_TIME_TOKEN`.
         * `timeout_ms` is how long the watermark waits for the silent writer, for example 90 minutes
           for an hourly job. By default it is unchanged, and for a new writer the stream's
@@ -80,8 +76,6 @@ class Writer(ABC, Generic[Network]):
         * `automatically_note_time` notes `clock()` periodically while the writer is live; see
           `writing`.
         """
-        refuse_url(stream)
-        refuse_url(writer)
         validate_name("stream", stream)
         check_least("timeout_ms", timeout_ms, 1)
         check_least("idle_after_ms", idle_after_ms, 1)
@@ -91,13 +85,12 @@ class Writer(ABC, Generic[Network]):
         self._only_domain = names[0] if names and len(names) == 1 else None
         contact_line = None if contact is None else validate_contact(contact)
         self._outbox = Outbox(writer, names, timeout_ms, Process.own(), contact_line)
-        self._notices = Notices(stream, writer, url, on_excluded)
+        self._notices = Notices(stream, writer, controller, on_excluded)
         self._clock = clock
         self._writes: dict[object, int] = {}  # under way, with the times of their begin
         self._notes_clock = automatically_note_time
         self._pid = os.getpid()
         self._closed = False
-        self.is_fenced = False  # cheaper than `check`
         self._lock = threading.RLock()
         pace = pace or Pace()
         self._posting = Posting(
@@ -110,9 +103,18 @@ class Writer(ABC, Generic[Network]):
             is_busy=lambda: bool(self._writes),
             on_fenced=self._set_fenced,
         )
+        self._inner = InnerWriter(
+            self._outbox,
+            self._posting,
+            self._notices,
+            lock=self._lock,
+            lock_for_note=self._lock_for_note,
+            resolve_domain=self._resolve_domain,
+            timeout_ms=timeout_ms,
+        )
         if automatically_note_time:
             self._outbox.change_state("live", {})
-        self._open(url, transport, timeout_s=pace.request_timeout_ms / 1000, token=token)
+        self._open(controller, transport, timeout_s=pace.request_timeout_ms / 1000, token=token)
 
     @abstractmethod
     def _open(
@@ -216,11 +218,6 @@ class Writer(ABC, Generic[Network]):
         with self._lock_for_note():
             self._outbox.report_no_time(line or None)
 
-    def report_facts(self, facts: Sequence[LogFact]) -> None:
-        """Report facts about the log that explain an observer's time."""
-        with self._lock_for_note():
-            self._outbox.report_facts(facts)
-
     def wrote(
         self,
         event_time: Time | None = None,
@@ -284,11 +281,6 @@ class Writer(ABC, Generic[Network]):
                 del self._writes[block]
                 self._posting.record_call(clocks.monotonic())
 
-    def pop_refused(self) -> Rejected | None:
-        """Remove and return the oldest refusal that `flush` would raise."""
-        with self._lock:
-            return self._outbox.pop_refused()
-
     @property
     def writer(self) -> str:
         return self._outbox.writer
@@ -315,24 +307,6 @@ class Writer(ABC, Generic[Network]):
     def position(self) -> dict[int, int]:
         """The whole known position."""
         return dict(self._outbox.vouched.position)
-
-    @property
-    def takes_over(self) -> bool:
-        """Whether no note was accepted yet."""
-        return self._outbox.takes_over
-
-    def noted_time(self, domain: str | None = None) -> int | None:
-        """Return the last time noted here that was not too far ahead."""
-        return self._outbox.vouched.get_time(self._resolve_domain(domain))
-
-    def known_time(self, domain: str | None = None) -> int | None:
-        """Return the writer's time at the controller as of its last join."""
-        return self._outbox.vouched.get_known_time(self._resolve_domain(domain))
-
-    @property
-    def known_timeout_ms(self) -> int | None:
-        """The timeout in force at the last join, or before it `timeout_ms`."""
-        return self._outbox.vouched.known_timeout_ms or self.timeout_ms
 
     @property
     def state(self) -> State | Literal["excluded", "fenced"]:
@@ -362,12 +336,8 @@ class Writer(ABC, Generic[Network]):
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
             raise Rejected(message)
 
-    def clock_behind(self, ms: int) -> None:
-        """Warn once if the clock is behind the last noted time."""
-        self._notices.warn_of_clock(ms)
-
     def _set_fenced(self) -> None:
-        self.is_fenced = True
+        self._inner.is_fenced = True
 
     def _note_clock(self) -> None:
         outbox = self._outbox
@@ -382,3 +352,8 @@ class Writer(ABC, Generic[Network]):
         self._notices.warn_of_clock(time - clock_time)
         outbox.note(time, EMPTY_POSITION, domain=domain)
         self._notices.warn_of_seconds(time)
+
+
+def get_inner_writer(client: Writer[Any]) -> InnerWriter:
+    """Return the inner calls of a client, for its observers, logs and producers."""
+    return client._inner  # noqa: SLF001 - no other function returns them

@@ -77,14 +77,14 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     query = LogQuery(
         root=locate_root(root, is_read_here=is_driver),
         stream=noted.name,
-        controller_url=noted.url,
+        controller_url=noted.controller,
         event_time=event_time,
         domain=domain,
         policy=policy,
         ignore=tuple(ignore),
         **option_by_field,
     )
-    with closing(Transport(noted.url, token=noted.token)) as transport:
+    with closing(Transport(noted.controller, token=noted.token)) as transport:
         if is_driver:
             check_known(transport, query.stream, query.domain, query.range.end_at)
     events = _parse_schema(query.columns.schema)

@@ -89,7 +89,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
 
 def _find_forms(noted: Noted, domain: str | None, event_time: str, columns: Columns) -> ColumnForms:
     forms = ColumnForms(noted.name, event_time, columns.own_form)
-    with closing(Transport(noted.url, token=noted.token)) as transport:
+    with closing(Transport(noted.controller, token=noted.token)) as transport:
         stream = transport.ask(ask_stream(noted.name))
     chosen_domain = domain or choose_domain(stream.domains)
     return replace(forms, stated=forms.take_stated(stream.event_time_forms, chosen_domain))

@@ -28,7 +28,7 @@ from noted_time_extensions.files.batches import Batch
 from noted_time_extensions.files.log_writer import SegmentLogWriter
 from spark_integration.extending import LAST_MS, Picklable, QueryProgress
 from writer_client import WriterClient
-from writer_client.extending import EXIT_WAIT_S
+from writer_client.extending import EXIT_WAIT_S, end_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,8 @@ class NotedLogSink(Picklable):
     the driver's memory. Then its watermark is noted, even without rows.
 
     `client` is the writer of the derived stream: a `WriterClient`, or a function that returns one,
-    such as ``partial(WriterClient, url, stream, writer)``. No other program may use its name.
+    such as ``partial(WriterClient, stream, writer, controller=url)``. No other program may use its
+    name.
 
     - With Spark Connect, pass a function without a token, and set NOTED_TIME_TOKEN in the server's
       environment.
@@ -136,8 +137,8 @@ class NotedLogSink(Picklable):
         if isinstance(client, WriterClient):
             raise CannotPickle(
                 "a Connect server cannot use the client of this process: give NotedLogSink a "
-                f'function that returns one, partial(WriterClient, "http://…", "{self._stream}", '
-                '"…")'
+                f'function that returns one, partial(WriterClient, "{self._stream}", '
+                '"…", controller="http://…")'
             )
         if isinstance(client, partial) and client.keywords.get("token") is not None:
             raise CannotPickle(
@@ -249,7 +250,7 @@ def _end_at_sigterm(client: WriterClient) -> None:
     """
 
     def end(number: int, _: object) -> None:
-        client.end(EXIT_WAIT_S)
+        end_client(client, EXIT_WAIT_S)
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 

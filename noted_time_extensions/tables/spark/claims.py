@@ -87,7 +87,7 @@ class TableClaims:
     - `name`: each query of a table needs another name.
     - `time_of`: the column of the event time, or of a window's end.
     - `delay_ms`: how far below the watermark timers or interval joins may still emit rows.
-    - `controller_url`: the controller names missing writers, if it answers within a second.
+    - `controller`: the controller names missing writers, if it answers within a second.
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with `read_relayed_kafka`.
@@ -104,7 +104,7 @@ class TableClaims:
     name: str
     time_of: str
     delay_ms: int = 0
-    controller_url: str | None = None
+    controller: str | None = None
     token: str | None = field(default=None, repr=False)
     static_sources: int = 0
     start_over: bool = False
@@ -227,13 +227,13 @@ class TableClaims:
         return _strip_runs(former_batch.offsets) == _strip_runs(planned_batch.offsets)
 
     def _add_writers(self, claim: Claim) -> Claim:
-        if self.controller_url is None or claim.complete_to is None or len(claim.sources) != 1:
+        if self.controller is None or claim.complete_to is None or len(claim.sources) != 1:
             return claim
         from noted_time.extending import Transport, run
         from reader_client.extending import ask_completeness, ask_stream, find_domain
 
         (source,) = claim.sources
-        transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
+        transport = Transport(self.controller, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
             domain = run(find_domain(source.stream, source.domain), transport.ask)
             requirement = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)

@@ -42,7 +42,7 @@ def test_a_table_is_known_by_its_scheme() -> None:
 def test_the_library_returns_the_same_hops(run: Commands, orders: Orders, tmp_path: Path) -> None:
     gold = run_job(tmp_path, orders.url)
     hops = run("why", gold, "--json").json["hops"]
-    explanation = why(run.url, gold)
+    explanation = why(gold, controller=run.url)
 
     assert [hop.complete_to for hop in explanation.hops.values()] == [
         x["complete_to"] for x in hops

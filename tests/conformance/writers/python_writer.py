@@ -41,8 +41,10 @@ class Program:
     def _perform(self, command: str, value: str) -> Flushed | None:
         if self._client is None or command == "join":
             self._end_session()
-            names = (os.environ[f"NOTED_TIME_{name}"] for name in ("URL", "STREAM", "WRITER"))
-            self._client = WriterClient(*names, pace=PACE)
+            url, stream, writer = (
+                os.environ[f"NOTED_TIME_{name}"] for name in ("URL", "STREAM", "WRITER")
+            )
+            self._client = WriterClient(stream, writer, controller=url, pace=PACE)
             self._client.join()
         client = self._client
         position = dict(enumerate(self._ends))

@@ -24,7 +24,7 @@ def main(bootstrap: str, topic: str, url: str, times: str) -> None:
     chance = random.Random(7)
     now = NOON
     signal.signal(signal.SIGALRM, interrupt)
-    with KafkaNotedProducer(config, topic, url, "berlin") as producer:
+    with KafkaNotedProducer(config, topic, "berlin", controller=url) as producer:
         for _ in range(int(times)):
             with suppress(Interrupted):
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.005 * chance.random())

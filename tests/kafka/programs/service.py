@@ -15,7 +15,9 @@ def end(*_: object) -> None:
 def main(bootstrap: str, topic: str, url: str, number: str) -> None:
     """Print a line after the start, and finish the writer at the end."""
     signal.signal(signal.SIGTERM, end)
-    with KafkaNotedProducer({"bootstrap.servers": bootstrap}, topic, url, number) as producer:
+    with KafkaNotedProducer(
+        {"bootstrap.servers": bootstrap}, topic, number, controller=url
+    ) as producer:
         now = NOON + 10_000_000 * int(number)
         try:
             sys.stdout.write("begun\n")

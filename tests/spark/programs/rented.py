@@ -62,7 +62,7 @@ def count_complete(spark: SparkSession, request: Asked) -> DataFrame:
         read_complete_kafka(
             spark,
             KafkaRecords(request["topic"], request["bootstrap"]),
-            Noted(request["url"], token=request["token"]),
+            Noted(controller=request["url"], token=request["token"]),
             *request["window"],
             event_time="timestamp",
         )

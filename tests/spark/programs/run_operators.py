@@ -207,7 +207,7 @@ class Query:
             records = KafkaRecords(
                 topic, program_input["bootstrap"], parse=parse, options=query_input["options"]
             )
-            arguments = spark, records, Noted(program_input["url"])
+            arguments = spark, records, Noted(controller=program_input["url"])
             policy = WatermarkPolicy(strict=query_input["strict"], dedup_retention_ms=KEPT_MS)
             if query_input["marks"] == "relayed":
                 return read_relayed_kafka(*arguments, event_time="time", policy=policy)

@@ -79,7 +79,9 @@ class Pair:
         """Note time in processes that are closed or that end without a word."""
         left = notes
         while left > 0:
-            client = AsyncWriterClient(self._url, self.stream, WRITER, transport=self._network)
+            client = AsyncWriterClient(
+                self.stream, WRITER, controller=self._url, transport=self._network
+            )
             for _ in range(self._chance.randrange(1, left + 1)):
                 await asyncio.sleep(self._chance.uniform(0, 0.8))
                 self._pen.write(self._chance)
@@ -95,7 +97,7 @@ class Pair:
     async def reach(self, time: int) -> None:
         """Note the time until it is durable."""
         async with AsyncWriterClient(
-            self._url, self.stream, WRITER, transport=self._network
+            self.stream, WRITER, controller=self._url, transport=self._network
         ) as client:
             self._pen.time = time
             self._pen.append(self._chance)
@@ -124,7 +126,9 @@ class Pair:
         return marks
 
     def _reader(self) -> AsyncReaderClient:
-        return AsyncReaderClient(self._url, self.stream, wait_ms=POLL_MS, transport=self._network)
+        return AsyncReaderClient(
+            self.stream, controller=self._url, wait_ms=POLL_MS, transport=self._network
+        )
 
     async def _take(self, client: AsyncReaderClient, after: int) -> int:
         try:
@@ -151,6 +155,6 @@ class Pair:
 
 def _kill(client: AsyncWriterClient) -> None:
     """End it as the end of its process would, without a word."""
-    open_clients.discard(client)
+    open_clients.pop(client, None)
     if client._task is not None:
         client._task.cancel()

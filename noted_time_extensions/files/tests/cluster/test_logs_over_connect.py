@@ -61,7 +61,7 @@ def test_complete_window_is_read_by_one_task_per_core(
     window = read_complete(
         remote,
         flights.root,
-        Noted(flights.server.url, "flights", token=flights.server.token),
+        Noted("flights", controller=flights.server.url, token=flights.server.token),
         1500,
         3000,
         event_time="time",
@@ -84,7 +84,7 @@ class Counting:
         events = read_noted_log(
             spark,
             flights.root,
-            Noted(flights.server.url, "flights"),
+            Noted("flights", controller=flights.server.url),
             Batches(60),
             Columns(schema=SCHEMA),
             event_time="time",
@@ -118,13 +118,13 @@ class Counting:
         url, directory = self._flights.server.url, self._directory
 
         class Telling(WriterClient):
-            def end(self, timeout_s: float) -> None:
-                super().end(timeout_s)
+            def _end_with_process(self, timeout_s: float) -> None:
+                super()._end_with_process(timeout_s)
                 (directory / "ended").write_text(self.state)
 
         def client() -> WriterClient:
             (directory / "pid").write_text(str(os.getpid()))
-            return Telling(url, "counts", "counter")
+            return Telling("counts", "counter", controller=url)
 
         return client
 
@@ -159,7 +159,7 @@ def test_sink_that_cannot_travel_says_why(
     """It holds a client of this process, or a token. A token of the environment is not sent."""
     token_controller.stream("counts")
     monkeypatch.setenv("NOTED_TIME_TOKEN", "nt_s3cr3t")
-    writer = partial(WriterClient, token_controller.url, "counts", "w")
+    writer = partial(WriterClient, "counts", "w", controller=token_controller.url)
     batches = remote.readStream.format("rate").load().writeStream
 
     def sink(client: WriterClient | Callable[[], WriterClient]) -> NotedLogSink:

@@ -163,7 +163,7 @@ def make_reader() -> object:
 
 def make_sink() -> object:
     """Return an object that a Connect client sends to the process that runs the batches."""
-    writer = partial(WriterClient, "http://127.0.0.1", "counts", "w")
+    writer = partial(WriterClient, "counts", "w", controller="http://127.0.0.1")
     return NotedLogSink("/log", "counts", writer, checkpoint_location="/checkpoint")
 
 

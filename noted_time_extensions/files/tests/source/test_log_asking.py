@@ -47,7 +47,7 @@ def ask_for_stream(
     read_noted_log(
         WITHOUT_JAVA,
         root,
-        take_fields(Noted, chosen_fields, url=url, stream="flights"),
+        take_fields(Noted, chosen_fields, controller=url, stream="flights"),
         *options,
         **chosen_fields,
     )
@@ -134,10 +134,10 @@ def test_option_refuses_unknown_values(
 
 READS: dict[str, Callable[..., object]] = {
     "read_noted_log": lambda url, **options: read_noted_log(
-        WITHOUT_JAVA, "log", Noted(url, "seen"), **options
+        WITHOUT_JAVA, "log", Noted("seen", controller=url), **options
     ),
     "read_complete": lambda url, **options: read_complete(
-        WITHOUT_JAVA, "log", Noted(url, "seen"), 0, 1, **options
+        WITHOUT_JAVA, "log", Noted("seen", controller=url), 0, 1, **options
     ),
 }
 """The reads that promise something of a column by the marks of a domain."""

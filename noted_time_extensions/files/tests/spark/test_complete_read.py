@@ -138,7 +138,7 @@ def test_refused_window_has_its_missing_writers_and_late_rows(served: Served) ->
     served.post(
         "flights", {"writer": "depot", "late_rows": {"rows": 112, "min_time": 5, "max_time": 6}}
     )
-    noted_stream = Noted(served.url, "flights")
+    noted_stream = Noted("flights", controller=served.url)
     batch_read = BatchRead(missing="fail")
     with pytest.raises(RowsMissing) as refusal:
         wait_for_window(noted_stream, 1, 9, domain=None, read=batch_read, late="warn")
@@ -154,7 +154,7 @@ def test_window_survives_outage_after_verdict(served: Served) -> None:
     verdict = served.call("POST", "/flights/completeness", {"to": 5})
     answers = iter([answer(json.dumps(verdict).encode())])
     with HostileServer(served.url, lambda: answers, lambda: iter([answer(b"", 503)])) as server:
-        noted_stream = Noted(server.url, "flights")
+        noted_stream = Noted("flights", controller=server.url)
         batch_read = BatchRead(timeout=60)
         window = wait_for_window(noted_stream, 0, 5, domain="default", read=batch_read, late="warn")
 

@@ -23,6 +23,7 @@ from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
 from tools.trials.waiting import eventually
 from writer_client import WriterClient
+from writer_client.extending import end_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]
 
@@ -45,7 +46,7 @@ class Sinks:
 
     def make_client(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
-        return WriterClient(self.served.url, "counts", "counter")
+        return WriterClient("counts", "counter", controller=self.served.url)
 
     def __call__(
         self,
@@ -103,7 +104,7 @@ def sinks(spark: SparkSession, served: Served, tmp_path: Path) -> Iterator[Sinks
     """Return how a test makes sinks."""
     new_sinks = Sinks(spark, served, tmp_path)
     yield new_sinks
-    new_sinks.client.end(2.0)
+    end_client(new_sinks.client, 2.0)
 
 
 class Killed(BaseException):
@@ -286,7 +287,7 @@ def test_examples_of_the_page_derive_minutes_and_hours(
     """The minute that ends at ten belongs to the hour from nine. The filter goes idle at ten."""
     served.create("per-minute")
     served.create("cleaned")
-    with WriterClient(served.url, "flights", "UA") as client:
+    with WriterClient("flights", "UA", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path / "log", "flights", client=client, event_time="departure")
         times = [NINE, NINE + timedelta(seconds=20), NINE + timedelta(minutes=59, seconds=59)]
         log.append([{"departure": time, "origin": "EWR"} for time in times])

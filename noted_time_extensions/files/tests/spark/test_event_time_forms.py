@@ -34,7 +34,7 @@ class Observed:
 
     def __init__(self, stream: NotedStream, form: TimeForm) -> None:
         self.stream = stream
-        self.client = WriterClient(stream.server.url, stream.name, "observer")
+        self.client = WriterClient(stream.name, "observer", controller=stream.server.url)
         times = LogTimes(stream.root, stream.name, "time", form=form)
         self.noter = EventTimeNoter(self.client, times, delay_ms=0)
 

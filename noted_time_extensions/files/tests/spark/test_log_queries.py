@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def listener(read: Reads, controller: Served) -> Iterator[PositionListener]:
     """Return a listener that the session has while a test runs."""
-    listener = PositionListener(controller.url, "flights", "counters", "one")
+    listener = PositionListener("flights", "counters", "one", controller=controller.url)
     read.spark.streams.addListener(listener)
     yield listener
     read.spark.streams.removeListener(listener)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 def append(served: Served, root: str, *seconds: int) -> None:
     """Append a row of each second, and note the time after them."""
-    with WriterClient(served.url, "flights", "w") as client:
+    with WriterClient("flights", "w", controller=served.url) as client:
         log = SegmentLogWriter(root, "flights", client=client, event_time="time")
         log.append([{"time": 1000 * second, "name": str(second)} for second in seconds])
         log.note_time(1000 * (max(seconds) + 1))
@@ -41,13 +41,13 @@ def test_query_reads_and_appends_in_a_bucket(
         served.create(stream)
 
     def count() -> None:
-        noted_stream = Noted(served.url, "flights")
+        noted_stream = Noted("flights", controller=served.url)
         events = read_noted_log(spark, root, noted_stream, event_time="time")
         counts = events.groupBy(window("time", "1 second")).count()
         sink = NotedLogSink(
             root,
             "counts",
-            partial(WriterClient, served.url, "counts", "counter"),
+            partial(WriterClient, "counts", "counter", controller=served.url),
             checkpoint_location=checkpoint,
         )
         writer = counts.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
@@ -59,7 +59,7 @@ def test_query_reads_and_appends_in_a_bucket(
     append(served, root, 3, 4)
     count()
     window_of = read_complete(
-        spark, root, Noted(served.url, "flights"), 2000, 4000, event_time="time"
+        spark, root, Noted("flights", controller=served.url), 2000, 4000, event_time="time"
     )
 
     assert collect_rows(count_per_second(window_of)) == [(2, 2), (3, 1)]

@@ -30,7 +30,7 @@ def read_between(
     """Return the rows of a complete window."""
     chosen_options = {"event_time": "time", **options}
     noted_stream, batch_read = (
-        Noted(stream.server.url, stream.name),
+        Noted(stream.name, controller=stream.server.url),
         take_fields(BatchRead, chosen_options),
     )
     own_form = {

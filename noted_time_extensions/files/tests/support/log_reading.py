@@ -44,7 +44,7 @@ def build_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery
     chosen_options = {"event_time": "time", **asked}
     noted_stream = take_noted(chosen_options, stream.server.url, stream.name)
     chosen_options |= choose_options(options, OPTION_FIELDS)
-    return LogQuery(str(stream.root), noted_stream.name, noted_stream.url, **chosen_options)
+    return LogQuery(str(stream.root), noted_stream.name, noted_stream.controller, **chosen_options)
 
 
 def open_reader(query: LogQuery) -> LogReader:
@@ -118,7 +118,7 @@ def read_window(
     **options: Any,  # noqa: ANN401
 ) -> tuple[list[str], list[str], int]:
     """Return the names of a complete window's rows, its columns, and how many rows are read."""
-    noted_stream = Noted(stream.server.url, stream.name)
+    noted_stream = Noted(stream.name, controller=stream.server.url)
     batch_read = BatchRead(**options)
     window = wait_for_window(noted_stream, start, end, domain=None, read=batch_read, late=late)
     between = CutRange(window.from_cut.offsets, window.to_cut.offsets, "time")

@@ -125,7 +125,7 @@ def test_foreign_names_hide_no_row(tmp_path: Path, course: list[tuple[str, str]]
 def test_observer_of_foreign_file_is_alive_and_names_it(tmp_path: Path) -> None:
     append(tmp_path, "flights", 0, 1)
     transport = Scripted()
-    with WriterClient(URL, "flights", "observer", transport=transport) as client:
+    with WriterClient("flights", "observer", controller=URL, transport=transport) as client:
         noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, clock=lambda: 1000)
         path = touch(tmp_path, f"{PARTITION}/{ROWS}.json")
         for _ in range(2):

@@ -22,7 +22,7 @@ from noted_time_extensions.files import SegmentLogWriter
 from writer_client import WriterClient
 
 root, url, stream = sys.argv[1:]
-client = WriterClient(url, stream, "UA")
+client = WriterClient(stream, "UA", controller=url)
 log = SegmentLogWriter(root, "flights", segments=(0, 1), client=client, event_time="time")
 client.flush()
 log.append([{"time": time} for time in range(1000, 10_000, 1000)], segment=0)
@@ -42,7 +42,7 @@ def test_upper_bounds_rows_appended_before_a_crash(
 ) -> None:
     """The rows up to 9000 were never noted."""
     crash_after_appending(tmp_path, served, stream)
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         if joins_first:
             client.join()
             client.flush()
@@ -62,12 +62,12 @@ def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, str
         scanned_positions.append(position)
         return FoundPosition({}, {})
 
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.append([{"time": 900}])
         log.note_time(50)
     SegmentLogWriter(tmp_path, "flights", event_time="time").append([{"time": 700}])
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         client.begin(look_up)
         client.flush()
     files = SegmentFiles(tmp_path, "flights", 0)

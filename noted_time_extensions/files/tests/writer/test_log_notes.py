@@ -21,7 +21,7 @@ from writer_client import AsyncWriterClient, WriterClient
 
 def start_writer(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:
     """Start a process under the shared name; return its client and log."""
-    client = WriterClient(served.url, stream, "UA")
+    client = WriterClient(stream, "UA", controller=served.url)
     return client, SegmentLogWriter(root, "flights", client=client, event_time="time")
 
 
@@ -71,7 +71,7 @@ def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: in
 
     join_answer = results(accepted(position={"0": 0}, took_over=[HELD["session"]]))
     network = Appending(*[join_answer, results(FENCED)] * (takeovers - 1), join_answer)
-    client = WriterClient(URL, "s", "UA", transport=network)
+    client = WriterClient("s", "UA", controller=URL, transport=network)
     log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
     log.note_time(5)
     client.close()
@@ -88,7 +88,7 @@ def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: in
 def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: str) -> None:
     """Each window has exactly its own late rows; times may be finer than a millisecond."""
     hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.note_time(datetime(2013, 1, 1, 8, tzinfo=UTC))
         client.flush()
@@ -110,7 +110,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
     served: Served, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The note is sent again without its `max_time`, and so are later notes."""
-    with WriterClient(served.url, stream, "UA") as client:
+    with WriterClient(stream, "UA", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path, stream, client=client, event_time="at")
         log.append([{"at": NOON}, {"at": FAR}, {"at": NOON + 1}])
         for time in (NOON, NOON + 5):
@@ -138,7 +138,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
 
 async def test_rows_are_appended_from_a_thread(tmp_path: Path, served: Served, stream: str) -> None:
     """A note from a thread wakes the event loop."""
-    async with AsyncWriterClient(served.url, stream, "UA") as client:
+    async with AsyncWriterClient(stream, "UA", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         await asyncio.to_thread(log.append, [{"time": 7}])
         await asyncio.to_thread(log.note_time, 8)

@@ -318,7 +318,7 @@ def test_rows_below_a_noted_time_are_counted(
 ) -> None:
     """Writer and controller are notified once, not for each row."""
     network = Scripted()
-    with WriterClient(URL, "flights", "UA", transport=network) as client:
+    with WriterClient("flights", "UA", controller=URL, transport=network) as client:
         log = writer(tmp_path, client=client)
         log.append([{"time": 1}])
         log.note_time(10)
@@ -340,7 +340,7 @@ def test_rows_below_a_noted_time_are_counted(
 def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> None:
     """Another writer may have advanced time."""
     network = Scripted(*[results(accepted(lower=50))] * 2)
-    with WriterClient(URL, "flights", "UA", transport=network) as client:
+    with WriterClient("flights", "UA", controller=URL, transport=network) as client:
         log = writer(tmp_path, client=client)
         client.flush()
         log.append([{"time": 49}, {"time": 50}])
@@ -352,7 +352,7 @@ def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> 
 def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:
     """A writer started elsewhere finds an empty log, where its noted offsets are wrong."""
     network = Scripted(results(accepted(position={"0": 2, "7": 5})))
-    client = WriterClient(URL, "flights", "UA", transport=network)
+    client = WriterClient("flights", "UA", controller=URL, transport=network)
     writer(tmp_path, client=client)
 
     with pytest.raises(Recreated) as error:
@@ -368,7 +368,7 @@ def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
     """The upper of each domain comes from its column."""
     served.create("orders", domains=["order_time", "ship_time"])
     columns = {"order_time": "ordered", "ship_time": "shipped"}
-    with WriterClient(served.url, "orders", "shop") as client:
+    with WriterClient("orders", "shop", controller=served.url) as client:
         log = SegmentLogWriter(tmp_path, "orders", client=client, event_time=columns)
         log.append([{"ordered": 5, "shipped": 70}, {"ordered": 8, "shipped": 60}])
         for domain in columns:

@@ -130,7 +130,7 @@ def events(spark: SparkSession, program_input: Given) -> DataFrame:
         from spark_integration import Noted, WatermarkPolicy
 
         noted_stream, batches = (
-            Noted(program_input["url"], program_input["stream"]),
+            Noted(program_input["stream"], controller=program_input["url"]),
             Batches(program_input["rows"]),
         )
         policy = WatermarkPolicy(strict=False, batch_after_mark=True)

@@ -113,7 +113,7 @@ def test_claim_names_missing_writers_of_each_source(
     about = claim.domain, claim.missing_writers, claim.vouched, claim.max_time_ahead_ms
     assert about == ("ship", ("lima",), vouched_counts, 7)
     served.ask("POST", "/streams/shipped/seal", {})
-    claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
+    claims = TableClaims(str(tmp_path), "flights", "time", controller=served.url, strict=True)
     assert claims.of(1).claim.max_time_ahead_ms is None
     assert Claim.from_json("flights", claim.to_json()) == claim
 
@@ -138,7 +138,7 @@ def claim_after_removal(served: Served, checkpoint: Path, offsets: tuple[object,
     for batch in (0, 1):
         about = {"batchWatermarkMs": 50, "conf": {}}
         plan(checkpoint, batch, *json.loads(text), metadata=about)
-    claims = TableClaims(str(checkpoint), "flights", "time", controller_url=served.url, strict=True)
+    claims = TableClaims(str(checkpoint), "flights", "time", controller=served.url, strict=True)
     return claims.of(1).claim
 
 

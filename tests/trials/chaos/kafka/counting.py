@@ -51,7 +51,7 @@ def count(parameters: Given) -> None:
     topic = KafkaRecords(
         parameters.topic, parameters.bootstrap, options={"kafka.isolation.level": "read_committed"}
     )
-    noted_stream = Noted(parameters.controller)
+    noted_stream = Noted(controller=parameters.controller)
     policy = WatermarkPolicy(strict=False)
     if parameters.relayed:
         records = read_relayed_kafka(

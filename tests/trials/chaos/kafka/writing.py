@@ -153,8 +153,8 @@ def _producer(parameters: Given) -> KafkaNotedProducer:
     return KafkaNotedProducer(
         config,
         parameters.topic,
-        parameters.controller,
         parameters.writer,
+        controller=parameters.controller,
         stream=parameters.stream,
         wait=0 if parameters.kind == "plain" else None,
     )

@@ -18,7 +18,7 @@ def main(program_input: dict[str, str]) -> None:
     """Count until killed."""
     spark = SparkSession.builder.getOrCreate()
     noted_stream, policy = (
-        Noted(program_input["url"], program_input["stream"]),
+        Noted(program_input["stream"], controller=program_input["url"]),
         WatermarkPolicy(strict=False),
     )
     events = retry_start(

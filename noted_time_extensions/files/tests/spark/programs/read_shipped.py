@@ -34,7 +34,7 @@ def session(program_input: dict[str, Any]) -> SparkSession:
 def main(program_input: dict[str, Any]) -> None:
     """Print the result of each step: the number of rows, or the error."""
     spark = session(program_input)
-    log = (spark, program_input["root"], Noted(program_input["url"], "flights"))
+    log = (spark, program_input["root"], Noted("flights", controller=program_input["url"]))
     tries = count()  # each try needs its own checkpoint: a memory sink cannot use one twice
 
     def batch() -> int:
