@@ -229,7 +229,8 @@ def test_later_table_version_may_have_the_writer_again(
     """The claim says so, or the controller if the query did not ask for missing writers."""
     orders = Orders(tmp_path)
     claim = partial(orders.claim, asked=by == "claim", stream=shop.name)
-    condition, versions = Condition(dataset=orders.url, complete_to=TEN), []
+    condition = Condition(dataset=orders.url, complete_to=TEN)
+    versions = []
 
     def poll_again() -> str:
         statuses, results = poll_by_each_policy(

@@ -234,7 +234,8 @@ def test_timeout_applies_in_a_forked_child(url: str) -> None:
     """The parent's watch may hold its lock at the fork."""
     with closing(Transport(url)) as parent:
         parent.ask(Question("GET", "/quick", {}))
-    held_event, forked_event = threading.Event(), threading.Event()
+    held_event = threading.Event()
+    forked_event = threading.Event()
 
     def hold() -> None:
         with connections._deadline_watch._changed:

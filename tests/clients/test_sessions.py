@@ -72,7 +72,9 @@ class Session(AsyncExitStack):
         self, served: Served, kinds: dict[str, type[Any]], caplog: pytest.LogCaptureFixture
     ) -> None:
         super().__init__()
-        self.served, self.kinds, self.caplog = served, kinds, caplog
+        self.served = served
+        self.kinds = kinds
+        self.caplog = caplog
         self.url = ""  # the controller's
         self.clients: dict[str, Any] = {}
         self.excluded: list[object] = []

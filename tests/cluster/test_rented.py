@@ -35,7 +35,8 @@ class MarkedTopic:
     """A topic of two partitions with its noted topic, and clients that count it."""
 
     def __init__(self, broker: Broker, remote: str, directory: Path) -> None:
-        self.broker, self._directory = broker, directory
+        self.broker = broker
+        self._directory = directory
         self.topic = f"clock-{uuid4().hex[:8]}"
         self._asked = {
             "remote": remote,

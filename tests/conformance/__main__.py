@@ -82,7 +82,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         "./run conformance", "%(prog)s [--only PART ...] -- COMMAND ..."
     )
-    parser.description, parser.formatter_class = __doc__, shape
+    parser.description = __doc__
+    parser.formatter_class = shape
     parser.add_argument("--only", action="append", help="only trials whose name contains this")
     parser.add_argument("command", nargs="+", help="the program and its arguments")
     options = parser.parse_args()

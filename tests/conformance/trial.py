@@ -23,9 +23,12 @@ from tests.trials.judge import judge
 from tools.trials.calls import Calls
 
 TRIALS = Path(__file__).parent / "trials.txt"
-WRITER, PEER = "writer", "peer"
-QUIET_S, RETURN_S = 1.5, 15.0
-DATABASE, BACKUP = "noted-time.db", "backup"
+WRITER = "writer"
+PEER = "peer"
+QUIET_S = 1.5
+RETURN_S = 15.0
+DATABASE = "noted-time.db"
+BACKUP = "backup"
 
 
 class Script(NamedTuple):

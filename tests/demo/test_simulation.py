@@ -59,7 +59,8 @@ def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, 
         still_open = {end for end in still_open if end > watermark}
         newest = max((newest, *(flight.departure for flight in batch)))
         clock = batch[-1].landing if batch else clock
-        late, watermark = watermark, newest - delay_ms
+        late = watermark
+        watermark = newest - delay_ms
     return lost_count, sorted(latencies)
 
 

@@ -21,14 +21,16 @@ from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
-TEN, NOON = 1_357_034_400_000, 1_357_041_600_000
+TEN = 1_357_034_400_000
+NOON = 1_357_041_600_000
 
 
 @pytest.mark.parametrize("away", ["broker", "served"])
 def test_events_wait_for_an_absent_broker_or_controller(flights: Flights, away: str) -> None:
     """The constructor returns at once. A limited number of calls wait, in order."""
     server: Broker | Served = getattr(flights, away)
-    topic, reports = flights.topic, list[KafkaError | None]()
+    topic = flights.topic
+    reports = list[KafkaError | None]()
     server.stop()
     producer = flights.start(config={"queue.buffering.max.messages": 4}, wait=0)
     for n in (0, 1, 2):
@@ -182,7 +184,8 @@ def test_transactions_need_an_id_in_the_configuration(flights: Flights) -> None:
 
 
 def test_poll_without_a_limit_waits_for_a_report(flights: Flights) -> None:
-    producer, reports = flights.start(config={"linger.ms": 0}), []
+    producer = flights.start(config={"linger.ms": 0})
+    reports = []
 
     def deliver(error: KafkaError | None, message: Message) -> None:
         reports.append((error, message.value()))

@@ -36,7 +36,8 @@ class SunkFlights(Flights):
 
     def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
         super().__init__(broker, served, topic)
-        self._log, self._database = directory / "log", directory / "sink.db"
+        self._log = directory / "log"
+        self._database = directory / "sink.db"
         self.sink = (SINK, broker.address, topic, self._database)
 
     def start_sink(self) -> Daemon:
@@ -133,7 +134,8 @@ class Refusing:
     """
 
     def __init__(self, *codes: int, error: int | None = None) -> None:
-        self._codes, self._error = iter(codes), error
+        self._codes = iter(codes)
+        self._error = error
 
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
@@ -148,7 +150,8 @@ class Refusing:
         return []
 
 
-LOADS, UNKNOWN = KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NOT_FOUND
+LOADS = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+UNKNOWN = KafkaError.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize(

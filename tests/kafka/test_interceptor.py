@@ -39,7 +39,8 @@ class JavaFlights(Flights):
 
     def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
         super().__init__(broker, served, topic)
-        self.stream, self._directory = topic, directory
+        self.stream = topic
+        self._directory = directory
         self._running: list[JavaProducer] = []
 
     def start_java(
@@ -435,7 +436,8 @@ def test_producer_joins_only_the_stream_of_its_topic_id(flights: JavaFlights) ->
         known_id = str(flights.look().id)
     foreign = "l-Nn1Hl_QmqdyIVaRTaVpA"
     stream = f"{flights.topic}.other"
-    first, other = flights.start_java(stream="{topic}"), flights.start_java(stream=stream)
+    first = flights.start_java(stream="{topic}")
+    other = flights.start_java(stream=stream)
     flights.served.make(stream)
     flights.served.post(stream, {"writer": "w", "log": foreign})
     other.send(*SALES)

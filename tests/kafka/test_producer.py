@@ -34,7 +34,8 @@ from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
-ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
+ELEVEN = 1_357_038_000_000
+NOON = 1_357_041_600_000
 
 
 def give_up(*_: object) -> None:
@@ -271,7 +272,8 @@ producer.note_time({NOON} + 100)
 
 def test_the_clock_is_noted_up_to_what_is_delivered(flights: Flights) -> None:
     """After an abort the clock waits for the events to be committed."""
-    now, config = NOON, flights.transactional_config
+    now = NOON
+    config = flights.transactional_config
 
     def produce(producer: KafkaNotedProducer, until: int) -> None:
         nonlocal now
@@ -407,7 +409,8 @@ def test_event_of_another_thread_during_idle_is_waited_for(
 ) -> None:
     """The event makes the writer live after it went idle."""
     producer = flights.start()
-    idle, produced_event = producer.client.idle, threading.Event()
+    idle = producer.client.idle
+    produced_event = threading.Event()
 
     def produce() -> None:
         producer.produce(value="a", event_time=NOON)
@@ -580,7 +583,8 @@ def test_refused_event_is_not_sent(flights: Flights) -> None:
 
 
 def test_event_is_accepted_once_its_topic_allows_its_time(flights: Flights) -> None:
-    producer, ahead = flights.start(), unix_ms() + 7_200_000
+    producer = flights.start()
+    ahead = unix_ms() + 7_200_000
 
     def is_accepted() -> bool:
         with suppress(Rejected):

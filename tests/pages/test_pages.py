@@ -12,8 +12,11 @@ from tests.support.processes import ServeProcess
 from tools.trials.kafka import Broker, connector
 from tools.trials.secured_kafka import SecuredBroker
 
-NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1_357_041_900_000
-HALF, WHOLE = {"0": 25, "1": 12}, {"0": 30, "1": 14}
+NINE_MS = 1_357_030_800_000
+TWENTY_TO_TWELVE = 1_357_040_400_000
+PAST_TWELVE = 1_357_041_900_000
+HALF = {"0": 25, "1": 12}
+WHOLE = {"0": 30, "1": 14}
 
 
 PACKAGE = '"spark.jars.packages", kafka_package()'

@@ -18,7 +18,8 @@ from tools.trials.kafka import Broker, connector
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
 
 PAGE = "docs/guides/spark-elsewhere.md"
-NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
+NINE = 1_357_030_800_000
+TEN = 1_357_034_400_000
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",

@@ -264,7 +264,8 @@ def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
 
 def _close_at_line(client: ReaderClient, line: int) -> bool:
     """Close at a line of the client's code; return whether it has fewer lines."""
-    left, tracer = line, sys.gettrace()
+    left = line
+    tracer = sys.gettrace()
 
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal left

@@ -157,7 +157,8 @@ def judge(
     history: History, committed_offsets: Mapping[int, int], to: int | None = None
 ) -> Completeness:
     """Judge a group with these offsets by the marks of the history."""
-    topic, domain = history.topic, Domain(history.known, stream="s")
+    topic = history.topic
+    domain = Domain(history.known, stream="s")
 
     def answer(question: Question[Any]) -> Completeness:
         return domain.answer(convert(question.body, Requirement, strict=False))
@@ -302,7 +303,8 @@ def test_offsets_of_another_log_or_domain_are_refused(served: Served) -> None:
 
 def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: str) -> None:
     """The mark is given by a time, or is the last one."""
-    cuts, read_offsets = [], ReadOffsets({0: 20, 1: 4}, by="group 'g'")
+    cuts = []
+    read_offsets = ReadOffsets({0: 20, 1: 4}, by="group 'g'")
 
     def look_up(cut: Mapping[int, int]) -> ReadOffsets:
         cuts.append(dict(cut))

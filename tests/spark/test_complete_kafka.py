@@ -43,7 +43,9 @@ class Hourly:
     """A topic of two partitions and its stream, with windows of a second."""
 
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
-        self.spark, self.broker, self.served = spark, broker, controller
+        self.spark = spark
+        self.broker = broker
+        self.served = controller
         self.name = f"windows-{uuid4().hex[:8]}"
         self.note = controller.stream(self.name).note
         broker.create(self.name)

@@ -49,7 +49,9 @@ class LyingTopic:
     """A topic of three partitions, and six writers. Three of them lie."""
 
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
-        self.spark, self.broker, self.served = spark, broker, controller
+        self.spark = spark
+        self.broker = broker
+        self.served = controller
         self.name = f"lied-{uuid4().hex[:8]}"
         self.rows: list[Row] = []
         broker.create(self.name, 3)

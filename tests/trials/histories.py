@@ -51,7 +51,8 @@ class History:
     """A random history of one stream: each method returns calls that are made next."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.name = seed, f"s{seed}"
+        self.seed = seed
+        self.name = f"s{seed}"
         self.chance = Random(seed)
         self._segments = dict(zip(WRITERS, range(3), strict=True))
         self._times = {writer: dict.fromkeys(DOMAINS, TEN) for writer in WRITERS}

@@ -47,7 +47,9 @@ from tests.trials.simulation.virtual import VirtualLoop
 from tools.trials.calls import HOUR_MS, TEN
 from tools.trials.served import KeptStore
 
-HISTORIES, TESTED, TOGETHER = 2000, 1000, 200
+HISTORIES = 2000
+TESTED = 1000
+TOGETHER = 200
 ACTS = 6
 
 KINDS = (

@@ -27,7 +27,8 @@ class Pair:
     """Two controllers at fixed addresses, and their clients."""
 
     def __init__(self, directory: Path, database: str) -> None:
-        self._directory, self.database = directory, database
+        self._directory = directory
+        self.database = database
         self.controllers = [self._serve(ROOT) for _ in range(2)]
         self.urls = [controller.url for controller in self.controllers]
         for stream in STREAMS:

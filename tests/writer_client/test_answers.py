@@ -39,7 +39,8 @@ def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
 
 def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
     """A wait that is almost over is rounded up, so no loop spins."""
-    outbox, beats = Outbox("UA"), list[float]()
+    outbox = Outbox("UA")
+    beats = list[float]()
     notices = Notices("s", "UA", URL, None)
     posting = Posting(
         outbox, Pace(), notices, now=0, idle_after_ms=1500, beat=lambda: beats.append(1)

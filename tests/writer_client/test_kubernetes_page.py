@@ -48,7 +48,9 @@ class Pods:
             if example.language == "python"
         )
         self.log = directory / "log"
-        self._directory, self._url, self._kept = directory, url, kept
+        self._directory = directory
+        self._url = url
+        self._kept = kept
         self._started = 0
 
     def start(self, name: str) -> Pod:

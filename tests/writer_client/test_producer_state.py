@@ -79,7 +79,8 @@ class Kafka:
 
     def poll(self, _timeout: float = 0) -> int:
         """Report all deliveries."""
-        reports, self.queued = self.queued, []
+        reports = self.queued
+        self.queued = []
         for report in reports:
             report()
         return len(reports)
@@ -154,7 +155,8 @@ class Walk:
         """Produce an event, as the producer does."""
         self.channel.check_event()
         self.channel.join_again()
-        epoch, offset = self.tracker.produced(self.time), self.offset
+        epoch = self.tracker.produced(self.time)
+        offset = self.offset
         self.offset += 1
         self.kafka.queued.append(lambda: epoch.on_delivery(None, Message(0, offset)))
 

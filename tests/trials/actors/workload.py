@@ -131,7 +131,8 @@ class Workload:
 
         Only in the control stream a writer may still be excluded, and only until then.
         """
-        last, streams = find_last_time(self.history), self.history.streams.values()
+        last = find_last_time(self.history)
+        streams = self.history.streams.values()
         await set_writer_timeout(
             self._caller(), sorted(self.history.streams.keys() - {CONTROL}), END_S
         )

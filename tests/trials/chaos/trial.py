@@ -107,7 +107,9 @@ class Trial(Generic[Arena]):
 
     async def hold(self, directory: Path) -> Verdict:
         """Hold it, and leave its history in the directory."""
-        begun_at, self._chance, history = now(), random.Random(self.plan.seed), self.laws.history
+        begun_at = now()
+        self._chance = random.Random(self.plan.seed)
+        history = self.laws.history
         with Journal(directory) as journal, Pulse() as pulse:
             try:
                 async with self.arena:

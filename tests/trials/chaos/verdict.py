@@ -14,7 +14,8 @@ from tests.trials.actors.history import Chain, Span, Violation
 from tests.trials.chaos.pulse import Share
 from tests.trials.law import LAWS, name_law
 
-NOTHING, SEVERAL = "(no fault)", "(several at once)"
+NOTHING = "(no fault)"
+SEVERAL = "(several at once)"
 
 
 OF_TIME = {laws.ANSWERS, laws.LIVE} | {

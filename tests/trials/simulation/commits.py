@@ -71,7 +71,9 @@ class Commits:
     """
 
     def __init__(self, sent: Sent, violations: list[str], checked: Counter[str]) -> None:
-        self._sent, self.violations, self.checked = sent, violations, checked
+        self._sent = sent
+        self.violations = violations
+        self.checked = checked
         self.streams: dict[str, Stream] = {}
         self._clocks: dict[int, int] = {}
 

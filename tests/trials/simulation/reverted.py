@@ -59,7 +59,10 @@ async def _serve_on(committer: Committer, *_: object) -> None:
     committer.ready = True
 
 
-_run, _move, _check, _restore = Job.run, Domain.advance, NoteChecks.check, Roster.restore
+_run = Job.run
+_move = Domain.advance
+_check = NoteChecks.check
+_restore = Roster.restore
 _find_due = StreamState._find_due_time
 
 
@@ -88,7 +91,8 @@ def _compare_seqs(stream: StreamState, domain: str, former_mark: Mark) -> int:
 
 
 def _restore_unnamed(roster: Roster, track: Track, membership: Membership | None) -> None:
-    queue, roster._unreported = roster._unreported, TimeQueue()
+    queue = roster._unreported
+    roster._unreported = TimeQueue()
     _restore(roster, track, membership)
     roster._unreported = queue
 

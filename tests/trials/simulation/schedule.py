@@ -47,7 +47,8 @@ STREAMS = ("s", "t")
 WRITERS = ("u", "v", "w")
 EXPECTED = "x"
 NOTES = 8
-HALF, LAST = 500, 1000
+HALF = 500
+LAST = 1000
 """The times that one writer, and then all of them note in the end."""
 
 PAIR_EVERY = 8
@@ -137,7 +138,8 @@ class Schedule:
 
     def _make_pair(self) -> Pair:
         """Return the asynchronous clients of a stream."""
-        url, stream = ",".join(self.arena.urls), STREAMS[0]
+        url = ",".join(self.arena.urls)
+        stream = STREAMS[0]
 
         def check_acknowledged(pen: Pen) -> None:
             (kept_member,) = (
@@ -156,7 +158,9 @@ class Schedule:
 
     async def _restart(self, pen: Pen) -> None:
         """Have another process take the writer's place; the one before notes once more."""
-        former, pen.session, pen.has_name = pen.session, pen.session + 1, False
+        former = pen.session
+        pen.session += 1
+        pen.has_name = False
         if await self._deliver(pen, pen.time):
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
@@ -352,7 +356,8 @@ class Schedule:
 
     async def _end(self, stream: Stream) -> None:
         """Truncate the stream, which gives room for new segments, and seal it."""
-        name, last = stream.record.name, stream.last
+        name = stream.record.name
+        last = stream.last
         await self._change(
             name, operations.truncate, ANONYMOUS_ORDER, last.cut.offsets if last else {}
         )

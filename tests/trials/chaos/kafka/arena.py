@@ -31,7 +31,8 @@ from tools.trials.waiting import wait_until
 
 TOPIC = "flights"
 PARTITIONS = 3
-STRAY, LANDING = "stray", "landing"
+STRAY = "stray"
+LANDING = "landing"
 WRITERS: Mapping[str, Kind] = {
     "UA": "transactions",
     "DL": "transactions",
@@ -142,8 +143,10 @@ class KafkaArena:
         self.far = SecuredBroker(directory / "far")
         self.broker_busy = asyncio.Lock()
         self.calls = Calls(f"http://127.0.0.1:{free_port()}")
-        self._directory, self._relayed = directory, relayed
-        self._end, self._output = directory / "end", directory / "output"
+        self._directory = directory
+        self._relayed = relayed
+        self._end = directory / "end"
+        self._output = directory / "output"
         self._programs: list[Program] = []
         self._read: dict[str, list[Counted]] = {}
         self._strange: list[tuple[str, str]] = []
