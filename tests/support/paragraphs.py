@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-ANY, REST = "...", "…"
+ANY = "..."
+REST = "…"
 GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
 """A string, an omitted value after its colon, and omitted fields or elements."""
 
@@ -70,7 +71,9 @@ def matches(expected: Any, answer: Any) -> bool:  # noqa: ANN401 - any JSON
         return is_whole and all(k in answer and matches(expected[k], answer[k]) for k in names)
     if isinstance(expected, list) and isinstance(answer, list):
         if expected[-1:] == [REST]:
-            expected, answer = expected[:-1], answer[: len(expected) - 1]
-        are_many = len(expected) == len(answer)
-        return are_many and all(map(matches, expected, answer))
+            expected = expected[:-1]
+            answer = answer[: len(expected)]
+        if len(expected) != len(answer):
+            return False
+        return all(matches(*pair) for pair in zip(expected, answer, strict=True))
     return bool(expected in (ANY, answer) and (expected == ANY or type(expected) is type(answer)))

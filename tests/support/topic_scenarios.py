@@ -53,9 +53,11 @@ class TopicScenario(Scenario):
         self, make_clock: MakeClock, kind: type[Clock], caplog: pytest.LogCaptureFixture
     ) -> None:
         super().__init__(caplog)
-        self.make, self.topics = make_clock, [make_clock(kind)]
+        self.make = make_clock
+        self.topics = [make_clock(kind)]
         self.subject = self.clock = self.topics[0]
-        self.broker, self.output = self.clock.broker, self.clock.output
+        self.broker = self.clock.broker
+        self.output = self.clock.output
         self.query: StreamingQuery | None = None
         self.batches = -1
 
@@ -99,9 +101,10 @@ class TopicScenario(Scenario):
     def observe(self, second: int) -> None:
         """Let an observer poll the topic at a second."""
         clock = self.clock
+        time = START_MS + 1000 * second
         with WriterClient(clock.url, clock.name, "eye", domains=["ingestion"]) as client:
             ends = KafkaEnds(clock.broker.config, clock.name)
-            IngestionNoter(client, ends, clock=lambda: START_MS + 1000 * second).look()
+            IngestionNoter(client, ends, clock=lambda: time).look()
             client.flush()
 
     def grow(self, partitions: int) -> None:
@@ -189,7 +192,10 @@ class TopicScenario(Scenario):
 
 def read_scenarios(*files: str) -> list[Any]:
     """Return the acts of each scenario of these files, as parameters of a test."""
-    return [paragraph for name in files for paragraph in read_paragraphs(TOPICS / f"{name}.txt")]
+    scenarios = []
+    for name in files:
+        scenarios += read_paragraphs(TOPICS / f"{name}.txt")
+    return scenarios
 
 
 def play(
