@@ -97,9 +97,9 @@ def check_open_transaction(flights: Flights, looks: Sequence[Callable[[], Seen]]
     assert places == []
 
 
-def list_places(looks: Sequence[Callable[[], Seen]]) -> list[tuple[str, int | None, int | None]]:
+def list_places(looks: Sequence[Callable[[], Seen]]) -> list[tuple[str, int, int]]:
     """Return the kind and the place of each fact that the looks name."""
-    places = []
+    places: list[tuple[str, int, int]] = []
     for look in looks:
         places += [(fact.kind, fact.segment, fact.offset) for fact in look().because]
     return places

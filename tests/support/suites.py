@@ -27,8 +27,8 @@ def skip_others(items: Iterable[pytest.Item]) -> None:
     for suite in WHOLE:
         if _variable(suite.name) in os.environ:
             continue
-        for folder in suite.folders:
-            names[ROOT / folder] = suite.name
+        for path in suite.folders:
+            names[ROOT / path] = suite.name
     for item in items:
         for folder, name in names.items():
             if item.path.is_relative_to(folder):

@@ -92,7 +92,9 @@ class History:
 
     def _note(self) -> Call:
         writers = self.chance.sample(WRITERS, self.chance.randrange(1, 4))
-        notes = [note for writer in writers for note in self._note_domains(writer)]
+        notes: list[dict[str, object]] = []
+        for writer in writers:
+            notes += self._note_domains(writer)
         return Call(self.seed, "POST", f"{self.name}/notes", json.dumps({"notes": notes}))
 
     def _note_domains(self, writer: str) -> Iterator[dict[str, object]]:

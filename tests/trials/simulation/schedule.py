@@ -70,7 +70,10 @@ class Schedule:
         self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
         noted_times = self.sent[STREAMS[0], clients.WRITER]
         self.arena = Arena(chance, self._judge_commit, noted_times.append, self._read_after_pause)
-        self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
+        self.pens: dict[tuple[str, str], Pen] = {}
+        for stream in STREAMS:
+            for number, writer in enumerate(WRITERS):
+                self.pens[stream, writer] = Pen(stream, writer, number)
         self.commits = self._judge_anew()
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._looks: defaultdict[str, list[Look]] = defaultdict(list)
@@ -209,8 +212,10 @@ class Schedule:
                 self._read(stream, self._find_last_seq(stream))
 
     def _find_last_seq(self, stream: str) -> int:
-        marks = [mark for answer in self.answers[stream][-1:] for mark in answer.marks]
-        return marks[-1]["seq"] if marks else 0
+        answers = self.answers[stream]
+        if not answers or not answers[-1].marks:
+            return 0
+        return int(answers[-1].marks[-1]["seq"])
 
     def _read(self, stream: str, after: int) -> None:
         for name in self.chance.sample(self.arena.replicas, len(self.arena.replicas)):
@@ -279,10 +284,10 @@ class Schedule:
 
     def _lose_commits(self, first_commit: int) -> dict[str, dict[str, Mark | None]]:
         """Lose the last commits; returns the last marks of the streams that each controller had."""
-        had = {
-            name: {stream.id: stream.histories[DOMAIN].last for stream in c._committer.streams}
-            for name, c in self.arena.controllers.items()
-        }
+        had = {}
+        for name, controller in self.arena.controllers.items():
+            streams = controller._committer.streams
+            had[name] = {stream.id: stream.histories[DOMAIN].last for stream in streams}
         commits = len(self.arena.database.log)
         self.arena.database.lose(
             self.chance.randrange(max(first_commit, commits - 12), commits + 1)
@@ -388,10 +393,11 @@ class Schedule:
             if acquired_commit is None or held_mark is None:
                 continue
             log = self.arena.database.log[:acquired_commit]
-            marks = (m for commit in log for m in commit.list_puts(AppendedMark))
-            written_times = {
-                m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)
-            }
+            written_times = set()
+            for commit in log:
+                for appended_mark in commit.list_puts(AppendedMark):
+                    if (appended_mark.stream_id, appended_mark.domain) == (key, DOMAIN):
+                        written_times.add(appended_mark.mark.written_at)
             if held_mark.written_at not in written_times:
                 self.commits.check(
                     laws.losses_are_reported, held_mark.seq, self._list_reported(key)

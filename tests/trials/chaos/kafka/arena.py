@@ -86,7 +86,8 @@ class Program:
         options = os.environ.get("JAVA_TOOL_OPTIONS", QUICK)
         variables = environment(JAVA_TOOL_OPTIONS=options)
         run = len(self._runs)
-        log, output = (self._logs / f"{run:03}.{kind}" for kind in ("log", "printed"))
+        log = self._logs / f"{run:03}.log"
+        output = self._logs / f"{run:03}.printed"
         self._runs.append(Daemon(self._words, log, variables, printed=output))
 
     def status(self) -> int | None:
