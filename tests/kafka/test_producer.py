@@ -11,6 +11,7 @@ from time import sleep
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Message
 from typer.testing import CliRunner
 
 from noted_time import (
@@ -81,15 +82,18 @@ def test_transaction_is_noted_once_after_its_commit(flights: Flights) -> None:
     with flights.start(config=flights.transactional_config) as producer:
         for begin in range(NOON, NOON + 12_000, 1000):
             for aborts in (True, False) if begin % 3000 == 1000 else (False,):
+                first_event_time = begin + 60_000 if aborts else begin
+                first_noted_time = begin + 500 if aborts else begin
+                noted_time = begin if aborts else begin + 1000
                 with suppress(ZeroDivisionError), producer.transaction():
                     for _ in range(50):
-                        time = begin + chance.randrange(1000) + 60_000 * aborts
+                        time = first_event_time + chance.randrange(1000)
                         producer.produce(value="sold", event_time=time)
-                    producer.note_time(begin + 500 * aborts)
+                    producer.note_time(first_noted_time)
                     producer.note_time(begin + 1000)
                     if aborts:
                         give_up()
-                assert producer.time == begin + 1000 * (not aborts)
+                assert producer.time == noted_time
         producer.finish(60)
 
     marks = flights.list_marks()
@@ -151,6 +155,11 @@ def test_too_large_event_holds_the_notes_of_its_batch(
     """They wait until the program has produced the failed events again; the log repeats it."""
     flights.broker.create(flights.topic, 1)
     failed_values: list[bytes | None] = []
+
+    def keep_failed(error: KafkaError | None, message: Message) -> None:
+        if error:
+            failed_values.append(message.value())
+
     producer = flights.start(config={"linger.ms": 50}, on_failure="keep")
     flights.broker.set(flights.topic, "max.message.bytes", 2000)
     with pytest.MonkeyPatch.context() as patch:
@@ -159,9 +168,7 @@ def test_too_large_event_holds_the_notes_of_its_batch(
             producer.produce(
                 value=b"x" * (5000 if n == 3 else 10 + n),
                 event_time=NOON + n,
-                on_delivery=lambda error, message: (
-                    failed_values.append(message.value()) if error else None
-                ),
+                on_delivery=keep_failed,
             )
         producer.note_time(NOON + 10)
         with pytest.raises(DeliveryFailed, match=r"not delivered: 5, .* size too large.*forgive"):
@@ -316,13 +323,17 @@ def test_rows_below_a_noted_time_are_late(flights: Flights) -> None:
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
+def will_note(flights: Flights, time: int) -> bool:
+    return eventually(lambda: flights.read_writer()["times"], {"default": time})
+
+
 def test_late_rows_after_a_clock_set_back_are_reported(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only events with the program's own stamps are late."""
     now = NOON
     with flights.start(auto=ClockNotes(0, 5, lambda: now)) as producer:
-        assert eventually(lambda: flights.read_writer()["times"], {"default": NOON})
+        assert will_note(flights, NOON)
         now = NOON - 30_000
         for _ in range(500):
             producer.produce(value="a", event_time=now)
@@ -332,7 +343,7 @@ def test_late_rows_after_a_clock_set_back_are_reported(
         assert (producer.flush(60).late_rows, producer.time) == (500, NOON)
         now = NOON + 10
         producer.produce(value="a", event_time=None)
-        assert eventually(lambda: flights.read_writer()["times"], {"default": NOON + 10})
+        assert will_note(flights, NOON + 10)
 
     stamps = sorted(record.time for record in flights.list_records())
     assert stamps[-2:] == [NOON, NOON + 10]
@@ -345,7 +356,7 @@ def test_clock_is_noted_again_once_it_is_corrected(flights: Flights) -> None:
     with flights.start(auto=ClockNotes(0, 5, lambda: now)) as producer:
         wait_until(lambda: producer.client.pop_refused() is not None)
         now = NOON
-        assert eventually(lambda: flights.read_writer()["times"], {"default": NOON})
+        assert will_note(flights, NOON)
         producer.client.pop_refused()  # the clock may have been noted more than once before
         producer.produce(value="a", event_time=None)
         producer.flush(60)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def read_paragraphs(file: Path) -> list[Any]:
         pytest.param(acts_of_paragraph, id=fact)
         for acts_of_paragraph, fact in zip(acts, facts, strict=True)
     ]
+
+
+def read_files(files: Iterable[Path]) -> list[Any]:
+    """Return the acts of each paragraph of all files, as `read_paragraphs`."""
+    paragraphs = []
+    for file in files:
+        paragraphs += read_paragraphs(file)
+    return paragraphs
 
 
 def is_answer(expected: str, answer: str) -> bool:

@@ -28,7 +28,7 @@ from spark_integration import Ingestion
 from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.core.test_scenarios import show_value
 from tests.support.clock import START_MS, Clock, MakeClock, Option
-from tests.support.paragraphs import read_paragraphs
+from tests.support.paragraphs import read_files
 from tests.support.queries import count_per_second
 from tests.support.scenarios import Scenario
 from tools.trials.waiting import eventually
@@ -192,10 +192,7 @@ class TopicScenario(Scenario):
 
 def read_scenarios(*files: str) -> list[Any]:
     """Return the acts of each scenario of these files, as parameters of a test."""
-    scenarios = []
-    for name in files:
-        scenarios += read_paragraphs(TOPICS / f"{name}.txt")
-    return scenarios
+    return read_files(TOPICS / f"{name}.txt" for name in files)
 
 
 def play(

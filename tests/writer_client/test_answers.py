@@ -94,7 +94,10 @@ def test_dead_sender_is_raised_by_every_call(
 
 def numbers(network: Faults) -> list[set[int]]:
     """Return the numbers of the notes of each request."""
-    return [{note["sequence"] for note in body["notes"]} for body in network.bodies]
+    numbers_of_requests = []
+    for body in network.bodies:
+        numbers_of_requests.append({note["sequence"] for note in body["notes"]})
+    return numbers_of_requests
 
 
 def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:

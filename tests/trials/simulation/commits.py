@@ -234,7 +234,7 @@ class Commits:
         removed_changes = {
             w: _last_change(was) for w, was in before.items() if was.excluded == "removed"
         }
-        upper = max(lower, stream.last.upper) if stream.last else lower
+        upper: float = max(lower, stream.last.upper) if stream.last else lower
         for was in before.values():
             if was.writer not in removed_changes:
                 upper = max(upper, _time(was))
