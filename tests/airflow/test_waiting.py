@@ -103,8 +103,13 @@ def poll_by_each_policy(
     condition: Condition, look: Callable[[Condition], PollResult]
 ) -> tuple[str, list[PollResult]]:
     """Poll once by each policy, and return the outcomes of fail, wait, warn and accept."""
-    results = [look(replace(condition, missing=policy)) for policy in get_args(WhileMissing)]
-    return " ".join("warned" if result.is_warning else result.status for result in results), results
+    results = []
+    outcomes = []
+    for policy in get_args(WhileMissing):
+        result = look(replace(condition, missing=policy))
+        results.append(result)
+        outcomes.append("warned" if result.is_warning else result.status)
+    return " ".join(outcomes), results
 
 
 @pytest.fixture

@@ -52,9 +52,11 @@ class MarkedTopic:
 
     def write(self, *seconds: int) -> None:
         """Write a record of each second to both partitions."""
-        self.broker.send(
-            self.topic, [(p, "x", 1000 * second) for second in seconds for p in self.ends]
-        )
+        rows = []
+        for second in seconds:
+            for partition in self.ends:
+                rows.append((partition, "x", 1000 * second))
+        self.broker.send(self.topic, rows)
         self.ends = {partition: end + len(seconds) for partition, end in self.ends.items()}
 
     def mark(self, second: int, *, stream: str = "", of: str = "") -> None:

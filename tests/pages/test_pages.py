@@ -113,7 +113,8 @@ def test_printed_positions_of_sinks_are_right(broker: Broker, tmp_path: Path) ->
     """They are of a group that read all, of offsets, and of a query that read to the first mark."""
     ends = {int(partition): end for partition, end in WHOLE.items()}
     broker.create("orders")
-    broker.send("orders", [(p, "sold", 1) for p, end in ends.items() for _ in range(end)])
+    for partition, end in ends.items():
+        broker.send("orders", [(partition, "sold", 1)] * end)
     broker.commit("connect-orders-jdbc", "orders", ends)
     query = tmp_path / "checkpoint"
     plan(query, 0, {"orders": HALF}, metadata={"batchWatermarkMs": 0})
@@ -134,8 +135,11 @@ def on_kafka(broker: Broker) -> dict[str, str]:
 
 def list_hours(output: str) -> list[list[str]]:
     """Return the rows of a table of Spark's that count something in a window."""
-    rows = [line.strip("|").split("|") for line in output.splitlines() if line.startswith("|{")]
-    return sorted([cell.strip() for cell in row] for row in rows)
+    rows = []
+    for line in output.splitlines():
+        if line.startswith("|{"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return sorted(rows)
 
 
 def test_printed_costs_of_a_delay_are_right(broker: Broker, tmp_path: Path) -> None:

@@ -60,7 +60,9 @@ def test_programs_of_the_page_count_the_complete_hour(broker: Broker, tmp_path: 
 def shell(program: str, broker: Broker, directory: Path) -> str:
     """Return the output of the shell for a program."""
     home = Path(pyspark.__file__).parent
-    settings = [word for setting in SETTINGS.items() for word in ("--conf", "=".join(setting))]
+    settings = []
+    for name, value in SETTINGS.items():
+        settings += ["--conf", f"{name}={value}"]
     ran = subprocess.run(
         [home / "bin" / "spark-shell", "--jars", ",".join(connector()), *settings],
         input=program.replace("127.0.0.1:9092", broker.address),

@@ -95,7 +95,7 @@ def test_ordered_notes_are_never_refused(played: list[Act]) -> None:
 
 @laws
 @given(acts, st.sampled_from([("unknown_domain", ("default",)), ("too_many_writers", 7)]))
-def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[str, Any]) -> None:
+def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[Any, Any]) -> None:
     """The controller refuses its notes, and its end because it never joined."""
     outbox = Run().play(played).outbox
     for _ in range(5):

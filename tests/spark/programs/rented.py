@@ -101,7 +101,7 @@ def main(request: Asked) -> None:
         request["count"]
     ]
     try:
-        outcome: Any = sorted(map(tuple, count(spark, request).collect()))
+        outcome: Any = sorted(tuple(row) for row in count(spark, request).collect())
     except Exception as error:  # noqa: BLE001 - whatever a test expects
         traceback.print_exc()
         outcome = str(error)
