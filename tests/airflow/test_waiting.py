@@ -103,8 +103,13 @@ def poll_by_each_policy(
     condition: Condition, look: Callable[[Condition], PollResult]
 ) -> tuple[str, list[PollResult]]:
     """Poll once by each policy, and return the outcomes of fail, wait, warn and accept."""
-    results = [look(replace(condition, missing=policy)) for policy in get_args(WhileMissing)]
-    return " ".join("warned" if result.is_warning else result.status for result in results), results
+    results = []
+    outcomes = []
+    for policy in get_args(WhileMissing):
+        result = look(replace(condition, missing=policy))
+        results.append(result)
+        outcomes.append("warned" if result.is_warning else result.status)
+    return " ".join(outcomes), results
 
 
 @pytest.fixture
@@ -229,7 +234,8 @@ def test_later_table_version_may_have_the_writer_again(
     """The claim says so, or the controller if the query did not ask for missing writers."""
     orders = Orders(tmp_path)
     claim = partial(orders.claim, asked=by == "claim", stream=shop.name)
-    condition, versions = Condition(dataset=orders.url, complete_to=TEN), []
+    condition = Condition(dataset=orders.url, complete_to=TEN)
+    versions = []
 
     def poll_again() -> str:
         statuses, results = poll_by_each_policy(

@@ -99,9 +99,11 @@ def add_markup(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
         behind = MARKUP if field in BY_NAME else ""
         return {f"{name}{behind}": add_markup(element, name) for name, element in value.items()}
     if isinstance(value, list):
-        return [
-            add_markup(element, "" if isinstance(element, dict) else field) for element in value
-        ]
+        elements = []
+        for element in value:
+            field_of_element = "" if isinstance(element, dict) else field
+            elements.append(add_markup(element, field_of_element))
+        return elements
     return f"{value}{MARKUP}" if isinstance(value, str) and field not in WORDS else value
 
 
@@ -140,11 +142,7 @@ def find_barriers(visit: Visit) -> dict[str, set[str]]:
         barriers[scheme] = visit.serious()
     if visit.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         barriers["dark"].add("it scrolls sideways")
-    return {
-        scheme: barriers_of_scheme
-        for scheme, barriers_of_scheme in barriers.items()
-        if barriers_of_scheme
-    }
+    return {scheme: findings for scheme, findings in barriers.items() if findings}
 
 
 def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty: Served) -> None:

@@ -41,7 +41,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.conftest import Visiting
 from tests.support.api_acts import read_api_act, read_time
 from tests.support.gates import Guarded
-from tests.support.paragraphs import read_paragraphs
+from tests.support.paragraphs import read_files, read_paragraphs
 from tools.trials.browser import Visit
 from tools.trials.dashboards import stall, wall_ms
 from tools.trials.served import Served
@@ -231,7 +231,7 @@ SCENES = Path(__file__).parent / "scenes"
 WITHOUT_TOKENS = [SCENES / "operators.txt", SCENES / "streams.txt"]
 
 
-@pytest.mark.parametrize("acts", [x for file in WITHOUT_TOKENS for x in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", read_files(WITHOUT_TOKENS))
 def test_scenes(served: Served, visiting: Visiting, acts: list[str]) -> None:
     """Each page shows what its file says."""
     show_scene(acts, served, Guarded(), visiting)

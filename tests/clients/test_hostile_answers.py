@@ -54,17 +54,17 @@ def compress_answer() -> list[bytes]:
 
 QUICK = OK + b"content-length: 2\r\n\r\n{}"
 DRIPS: dict[str, Callable[[], Iterable[bytes]]] = {
-    "header": lambda: drip(OK + b"x: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
-    "interim": lambda: drip(b"", QUICK, b"HTTP/1.1 103 Early Hints\r\n\r\n"),
-    "body": lambda: drip(OK + b"content-length: 62\r\n\r\n", b"{}"),
-    "endless": lambda: drip(OK + b"connection: close\r\n\r\n{", b"}"),
+    "header": partial(drip, OK + b"x: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
+    "interim": partial(drip, b"", QUICK, b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "body": partial(drip, OK + b"content-length: 62\r\n\r\n", b"{}"),
+    "endless": partial(drip, OK + b"connection: close\r\n\r\n{", b"}"),
 }
 """Answers with one slow part each."""
 
 LONG = OK + b"content-length: %d\r\n\r\n" % (8 * MOST_BYTES)
 ANSWERS = DRIPS | {
     "quick": lambda: [QUICK],
-    "slow": lambda: drip(OK + b"content-length: 17\r\n\r\n", b"{}", drops=15),
+    "slow": partial(drip, OK + b"content-length: 17\r\n\r\n", b"{}", drops=15),
     "packed": compress_answer,
     "long": lambda: chain([LONG], repeat(PART, 8 * MOST_BYTES // MIB)),
 }
@@ -234,7 +234,8 @@ def test_timeout_applies_in_a_forked_child(url: str) -> None:
     """The parent's watch may hold its lock at the fork."""
     with closing(Transport(url)) as parent:
         parent.ask(Question("GET", "/quick", {}))
-    held_event, forked_event = threading.Event(), threading.Event()
+    held_event = threading.Event()
+    forked_event = threading.Event()
 
     def hold() -> None:
         with connections._deadline_watch._changed:

@@ -36,7 +36,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.api_acts import ApiAct, read_api_act
 from tests.support.caching_proxy import CachingProxy
 from tests.support.http import as_json
-from tests.support.paragraphs import matches, parse_expected, read_paragraphs
+from tests.support.paragraphs import matches, parse_expected, read_files
 from tests.writer_client.scripted import URL, Scripted, results
 from tools.trials.served import Served
 from tools.trials.waiting import PATIENCE_S, wait_until
@@ -72,7 +72,9 @@ class Session(AsyncExitStack):
         self, served: Served, kinds: dict[str, type[Any]], caplog: pytest.LogCaptureFixture
     ) -> None:
         super().__init__()
-        self.served, self.kinds, self.caplog = served, kinds, caplog
+        self.served = served
+        self.kinds = kinds
+        self.caplog = caplog
         self.url = ""  # the controller's
         self.clients: dict[str, Any] = {}
         self.excluded: list[object] = []
@@ -135,7 +137,7 @@ class Session(AsyncExitStack):
             await self.expect_warning(rest)
         elif verb == "posted":
             assert self.network is not None
-            found = [note for post in self.network.posts for note in post]
+            found = [*chain.from_iterable(self.network.posts)]
         else:
             found = self.excluded if verb == "excluded" else await self.call(request)
         return as_json(found._asdict() if isinstance(found, TimeWindow | Lag) else found)
@@ -237,7 +239,7 @@ def list_own_work() -> set[object]:
     }
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", read_files(FILES))
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
 async def test_sessions(
     served: Served, caplog: pytest.LogCaptureFixture, kinds: dict[str, type[Any]], acts: list[str]

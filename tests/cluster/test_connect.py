@@ -36,7 +36,8 @@ class Results:
     """The output of queries, in a table in the server's memory."""
 
     def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
-        self._spark, self.checkpoint = spark, str(checkpoint)
+        self._spark = spark
+        self.checkpoint = str(checkpoint)
         self._name = f"results_{uuid4().hex}"
 
     def start(self, events: DataFrame) -> StreamingQuery:

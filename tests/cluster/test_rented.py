@@ -35,7 +35,8 @@ class MarkedTopic:
     """A topic of two partitions with its noted topic, and clients that count it."""
 
     def __init__(self, broker: Broker, remote: str, directory: Path) -> None:
-        self.broker, self._directory = broker, directory
+        self.broker = broker
+        self._directory = directory
         self.topic = f"clock-{uuid4().hex[:8]}"
         self._asked = {
             "remote": remote,
@@ -51,9 +52,11 @@ class MarkedTopic:
 
     def write(self, *seconds: int) -> None:
         """Write a record of each second to both partitions."""
-        self.broker.send(
-            self.topic, [(p, "x", 1000 * second) for second in seconds for p in self.ends]
-        )
+        rows = []
+        for second in seconds:
+            for partition in self.ends:
+                rows.append((partition, "x", 1000 * second))
+        self.broker.send(self.topic, rows)
         self.ends = {partition: end + len(seconds) for partition, end in self.ends.items()}
 
     def mark(self, second: int, *, stream: str = "", of: str = "") -> None:

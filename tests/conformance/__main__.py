@@ -45,6 +45,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,14 +83,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         "./run conformance", "%(prog)s [--only PART ...] -- COMMAND ..."
     )
-    parser.description, parser.formatter_class = __doc__, shape
+    parser.description = __doc__
+    parser.formatter_class = shape
     parser.add_argument("--only", action="append", help="only trials whose name contains this")
     parser.add_argument("command", nargs="+", help="the program and its arguments")
     options = parser.parse_args()
     parts = options.only or [""]
-    chosen_scripts = [
-        script for script in read_scripts() if any(part in script.name for part in parts)
-    ]
+    chosen_scripts = []
+    for script in read_scripts():
+        if any(part in script.name for part in parts):
+            chosen_scripts.append(script)
     if not chosen_scripts:
         parser.error(f"unknown trial: {', '.join(parts)}")
     if shutil.which(options.command[0]) is None:
@@ -111,7 +114,8 @@ def run_trials(command: Sequence[str], scripts: Sequence[Script]) -> Iterator[Ve
         directory = Path(name)
         with ServeProcess(directory).ready() as controller, ThreadPoolExecutor(AT_ONCE) as pool:
             calls = Calls(controller.url)
-            yield from pool.map(lambda script: _run(script, command, calls, directory), scripts)
+            run = partial(_run, command=command, controller=calls, directory=directory)
+            yield from pool.map(run, scripts)
 
 
 def _run(script: Script, command: Sequence[str], controller: Calls, directory: Path) -> Verdict:

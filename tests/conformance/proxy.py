@@ -167,7 +167,8 @@ def serving(proxy: Proxy) -> Iterator[str]:
         kept_headers = {name: answer.headers[name] for name in KEPT if name in answer.headers}
         stated_length = int(answer.headers.get("content-length", 0))
         if stated_length > len(answer.content):  # it breaks off
-            request.close_connection, kept_headers["content-length"] = True, str(stated_length)
+            request.close_connection = True
+            kept_headers["content-length"] = str(stated_length)
         give(request, answer.status_code, answer.content, kept_headers)
 
     with Loopback(respond) as server:

@@ -24,11 +24,17 @@ GO = "/usr/local/go/bin/go"
 """Where it is if it is not on the path."""
 PYTHON = (sys.executable, str(WRITERS / "python_writer.py"))
 
-FAULTS = {
-    fault: (script.name, account)
-    for script in read_scripts()
-    for fault, account in script.faults.items()
-}
+
+def list_faults() -> dict[str, tuple[str, str]]:
+    """Return the trial that finds each fault of the scripts, and the account of it."""
+    faults = {}
+    for script in read_scripts():
+        for fault, account in script.faults.items():
+            faults[fault] = (script.name, account)
+    return faults
+
+
+FAULTS = list_faults()
 
 
 def find_broken(command: Sequence[str], name_part: str = "") -> dict[str, str]:
@@ -41,10 +47,11 @@ def find_broken(command: Sequence[str], name_part: str = "") -> dict[str, str]:
 
 def tool(name: str, *elsewhere: str) -> str:
     """Return the path of a program. The test is skipped without it."""
-    path = next(filter(None, map(shutil.which, (name, *elsewhere))), None)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
+    for program in (name, *elsewhere):
+        path = shutil.which(program)
+        if path is not None:
+            return path
+    pytest.skip(f"{name} is not installed")
 
 
 def folder(language: str) -> Path:
@@ -62,7 +69,7 @@ def build_java(directory: Path) -> list[str]:
     sources = sorted((ROOT / "java").rglob("*.java"))
     java.compile_into(directory, [*sources, WRITERS / "JavaWriter.java"])
     (client,) = fetch(java.CLIENT, kafka.HOME / "broker")
-    path = os.pathsep.join(map(str, (directory, client)))
+    path = f"{directory}{os.pathsep}{client}"
     return [classes.java(), "-cp", path, "notedtime.JavaWriter"]
 
 

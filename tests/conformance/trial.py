@@ -23,9 +23,12 @@ from tests.trials.judge import judge
 from tools.trials.calls import Calls
 
 TRIALS = Path(__file__).parent / "trials.txt"
-WRITER, PEER = "writer", "peer"
-QUIET_S, RETURN_S = 1.5, 15.0
-DATABASE, BACKUP = "noted-time.db", "backup"
+WRITER = "writer"
+PEER = "peer"
+QUIET_S = 1.5
+RETURN_S = 15.0
+DATABASE = "noted-time.db"
+BACKUP = "backup"
 
 
 class Script(NamedTuple):
@@ -73,15 +76,13 @@ def format_answer(answer: Json) -> str:
 
 def find_acknowledged(answers: Sequence[Said]) -> Claim:
     """Return the last acknowledged time, and the position that was acknowledged with a time."""
-    times_and_ends = [
-        (answer.time, answer.ends) for answer in answers if answer.is_acknowledged and answer.time
-    ]
+    times = dict[str, int]()
     position = Counter[int]()
-    for _, ends in times_and_ends:
-        position |= Counter({int(segment): end for segment, end in ends.items()})
-    return Claim(
-        {"default": max(time for time, _ in times_and_ends)} if times_and_ends else {}, position
-    )
+    for answer in answers:
+        if answer.is_acknowledged and answer.time:
+            times["default"] = max(answer.time, times.get("default", answer.time))
+            position |= Counter({int(segment): end for segment, end in answer.ends.items()})
+    return Claim(times, position)
 
 
 class Trial:
@@ -197,18 +198,10 @@ class Trial:
             )
         if command == "join" and answer["answer"] != "refused":
             ends_of_programs = [program.ends.values() for program, _ in self._programs]
-            self._ask(
-                program,
-                " ".join(
-                    [
-                        "ends",
-                        *(
-                            str(max(ends_of_segment))
-                            for ends_of_segment in zip(*ends_of_programs, strict=True)
-                        ),
-                    ]
-                ),
-            )
+            words = ["ends"]
+            for ends_of_segment in zip(*ends_of_programs, strict=True):
+                words.append(str(max(ends_of_segment)))
+            self._ask(program, " ".join(words))
 
     def _ask_until(self, step: str) -> None:
         until = time.monotonic() + RETURN_S

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from demo.as_files import make_table
 from demo.data import HOUR_MS, MINUTE_MS, Flight, Flights, read_flights
 from demo.findings import choose_delays
-from demo.measurement import format_delay
+from demo.measurement import Outcome, format_delay
 from demo.report import cells, sooner_hours
 from demo.schedule import merge_minutes, steps
 from demo.simulation import own_watermark, simulate_noted_time
@@ -22,18 +22,25 @@ from demo.simulation import own_watermark, simulate_noted_time
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/explain/flights.md")
 
+
+def make_flight(departure: int, in_the_air: int, carrier: str, origin: str) -> Flight:
+    """Return a flight by minutes."""
+    landing = departure + in_the_air
+    return Flight(landing * MINUTE_MS, departure * MINUTE_MS, carrier, origin)
+
+
+def sort_flights(flights: list[Flight]) -> Flights:
+    return Flights(tuple(sorted(flights)))
+
+
 flights_in_minutes = st.builds(
-    lambda departure, in_the_air, carrier, origin: Flight(
-        (departure + in_the_air) * MINUTE_MS, departure * MINUTE_MS, carrier, origin
-    ),
+    make_flight,
     st.integers(0, 2000),
     st.integers(1, 700),
     st.sampled_from(("UA", "DL", "HA")),
     st.sampled_from(("EWR", "JFK")),
 )
-days_of_flights = st.lists(flights_in_minutes, min_size=1, max_size=40).map(
-    lambda flights: Flights(tuple(sorted(flights)))
-)
+days_of_flights = st.lists(flights_in_minutes, min_size=1, max_size=40).map(sort_flights)
 
 
 @given(days_of_flights)
@@ -59,7 +66,8 @@ def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, 
         still_open = {end for end in still_open if end > watermark}
         newest = max((newest, *(flight.departure for flight in batch)))
         clock = batch[-1].landing if batch else clock
-        late, watermark = watermark, newest - delay_ms
+        late = watermark
+        watermark = newest - delay_ms
     return lost_count, sorted(latencies)
 
 
@@ -77,32 +85,32 @@ def test_merged_minutes_match_single_minutes(flights: Flights, hours: int) -> No
     )
 
 
+def simulate_delays(flights: Flights) -> list[Outcome]:
+    return [own_watermark(flights, delay_ms) for delay_ms in choose_delays(flights)]
+
+
 def test_the_pages_have_the_figures_of_the_flights() -> None:
     """README and the tables: of January, with coarser batches, and of the year."""
     january = read_flights(1)
     year = read_flights()
-    own_delays, of_year = (
-        [own_watermark(flights, delay_ms) for delay_ms in choose_delays(flights)]
-        for flights in (january, year)
-    )
+    own_delays = simulate_delays(january)
     passed_hours = accumulate((flight.departure // HOUR_MS for flight in january.landed), max)
     hours = groupby(zip((0, *passed_hours), january.landed, strict=False), itemgetter(0))
-    coarse = [[flight for _, flight in batch] for _, batch in hours]
+    coarse = []
+    for _, batch in hours:
+        coarse.append([flight for _, flight in batch])
     noted_january = simulate_noted_time(january)
     sooner = sooner_hours((noted_january, *own_delays))
     of_six_hours = own_delays[2]
     six_hours_later = of_six_hours.median_hours - noted_january.median_hours
-    shown_delays = (*own_delays, *of_year[::2])
-    noted_figures = [cells(simulate_noted_time(flights)) for flights in (january, year)]
+    table_lines = []
+    for delay in (*own_delays, *simulate_delays(year)[::2]):
+        table_lines.append("| {} | {} | {} % | {} | {} |".format(delay.name, *cells(delay)))
+    for outcome in (noted_january, simulate_noted_time(year)):
+        line = "** | **{}** | **{} %** | **{}** | **{}** |".format(*cells(outcome))
+        table_lines.append(line)
     figures = [
-        *(
-            "| {} | {} | {} % | {} | {} |".format(delay.name, *cells(delay))
-            for delay in shown_delays
-        ),
-        *(
-            "** | **{}** | **{} %** | **{}** | **{}** |".format(*figures)
-            for figures in noted_figures
-        ),
+        *table_lines,
         " | ".join(f"{run_spark(coarse, delay.delay_ms or 0)[0]:,}" for delay in own_delays),
         f"{noted_january.rows:,} rows",
         (
@@ -121,14 +129,10 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
 @given(days_of_flights)
 def test_every_note_is_true(flights: Flights) -> None:
     """Flights that departed below a carrier's note have landed by its step."""
-    broken = [
-        (step.clock, flight)
-        for step in steps(flights)
-        for flight in flights.landed
-        if flight.departure < step.notes.get(flight.carrier, 0) and flight.landing > step.clock
-    ]
-
-    assert broken == []
+    for step in steps(flights):
+        for flight in flights.landed:
+            if flight.departure < step.notes.get(flight.carrier, 0):
+                assert flight.landing <= step.clock
 
 
 @given(days_of_flights)
@@ -136,9 +140,10 @@ def test_steps_match_hours_closed_by_the_simulation(flights: Flights) -> None:
     """The replay stops only there, and has the latencies of one that stops at each flight."""
     lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
 
-    closing_delays = [
-        next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends
-    ]
+    closing_delays = []
+    for end in flights.window_ends:
+        closed_at = next(clock for clock, lower in lowers if end <= lower)
+        closing_delays.append(closed_at - end)
     result = simulate_noted_time(flights)
     assert (result.lost, result.latencies_ms) == (0, tuple(sorted(closing_delays)))
 

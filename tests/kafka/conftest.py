@@ -22,7 +22,9 @@ class Flights:
     """A topic, its stream of the same name, and their noting producers."""
 
     def __init__(self, broker: Broker, served: Served, topic: str) -> None:
-        self.broker, self.served, self.topic = broker, served, topic
+        self.broker = broker
+        self.served = served
+        self.topic = topic
         self.place = broker.config, topic
         self.transactional_config = {"transactional.id": topic}
         self._started: list[KafkaNotedProducer] = []

@@ -45,7 +45,9 @@ class SentLines(Flights):
     def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
         """Configure the worker, also by the settings of the page on Java producers."""
         super().__init__(broker, served, topic)
-        self._directory, self._file, self._written = directory, directory / topic, 0
+        self._directory = directory
+        self._file = directory / topic
+        self._written = 0
         places = {"directory": directory, "broker": broker, "topic": topic}
         printed_blocks = (
             block.replace(BINDING, served.url)

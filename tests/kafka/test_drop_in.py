@@ -21,20 +21,24 @@ from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
-TEN, NOON = 1_357_034_400_000, 1_357_041_600_000
+TEN = 1_357_034_400_000
+NOON = 1_357_041_600_000
 
 
 @pytest.mark.parametrize("away", ["broker", "served"])
 def test_events_wait_for_an_absent_broker_or_controller(flights: Flights, away: str) -> None:
     """The constructor returns at once. A limited number of calls wait, in order."""
     server: Broker | Served = getattr(flights, away)
-    topic, reports = flights.topic, list[KafkaError | None]()
+    topic = flights.topic
+    reports = list[KafkaError | None]()
+
+    def keep_report(error: KafkaError | None, _: Message) -> None:
+        reports.append(error)
+
     server.stop()
     producer = flights.start(config={"queue.buffering.max.messages": 4}, wait=0)
     for n in (0, 1, 2):
-        producer.produce(
-            topic, "a", "key", -1, None, lambda error, _: reports.append(error), NOON + n
-        )
+        producer.produce(topic, "a", "key", -1, None, keep_report, NOON + n)
     producer.note_time(NOON + 3)
     with pytest.raises(BufferError, match="4 calls wait until the producer has begun"):
         producer.produce(topic, "b", event_time=NOON + 3)
@@ -93,14 +97,15 @@ def test_event_that_kafka_refuses_spares_its_batch(
 ) -> None:
     """Kafka fails the whole batch of an event far ahead, so each waiting event is checked."""
     reports: list[tuple[KafkaError | None, Message]] = []
+
+    def keep_report(error: KafkaError | None, message: Message) -> None:
+        reports.append((error, message))
+
     flights.broker.stop()
     producer = flights.start(wait=0)
     producer.produce(value="good", partition=0, event_time=unix_ms())
     producer.produce(
-        value="far",
-        partition=0,
-        event_time=unix_ms() + 7_200_000,
-        on_delivery=lambda *report: reports.append(report),
+        value="far", partition=0, event_time=unix_ms() + 7_200_000, on_delivery=keep_report
     )
     flights.broker.start()
     with pytest.raises(DeliveryFailed, match=r"was not sent: .*after.max.ms=3600000"):
@@ -155,11 +160,13 @@ def test_waiting_event_that_is_refused_counts_as_failed(flights: Flights) -> Non
     """The topic's settings were unknown when the event was accepted."""
     flights.broker.create(flights.topic, 1, {"max.message.bytes": 3000})
     errors: list[KafkaError | None] = []
+
+    def keep_error(error: KafkaError | None, _: Message) -> None:
+        errors.append(error)
+
     flights.served.stop()
     producer = flights.start(wait=0)
-    producer.produce(
-        value=b"x" * 5000, event_time=NOON, on_delivery=lambda error, _: errors.append(error)
-    )
+    producer.produce(value=b"x" * 5000, event_time=NOON, on_delivery=keep_error)
     producer.note_time(NOON + 1)
     flights.served.start()
     with pytest.raises(DeliveryFailed, match="not delivered: 1"):
@@ -188,7 +195,8 @@ def test_transactions_need_an_id_in_the_configuration(flights: Flights) -> None:
 
 
 def test_poll_without_a_limit_waits_for_a_report(flights: Flights) -> None:
-    producer, reports = flights.start(config={"linger.ms": 0}), []
+    producer = flights.start(config={"linger.ms": 0})
+    reports = []
 
     def deliver(error: KafkaError | None, message: Message) -> None:
         reports.append((error, message.value()))

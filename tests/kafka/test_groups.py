@@ -36,7 +36,8 @@ class SunkFlights(Flights):
 
     def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
         super().__init__(broker, served, topic)
-        self._log, self._database = directory / "log", directory / "sink.db"
+        self._log = directory / "log"
+        self._database = directory / "sink.db"
         self.sink = (SINK, broker.address, topic, self._database)
 
     def start_sink(self) -> Daemon:
@@ -52,6 +53,13 @@ class SunkFlights(Flights):
         admin = AdminClient(self.broker.config)  # its calls end with it
         members = admin.describe_consumer_groups([self.topic])[self.topic].result(30).members
         return [len(member.assignment.topic_partitions) for member in members]
+
+    def send_to_each(self, *names: str) -> None:
+        """Write a record of each name to both partitions."""
+        rows = []
+        for name in names:
+            rows += [(0, f"0.{name}", TEN), (1, f"1.{name}", TEN)]
+        self.send(*rows)
 
     def note(self, time: int, ends: dict[int, int]) -> None:
         """Note a time at these ends, with the topic's id."""
@@ -84,7 +92,7 @@ def test_group_before_its_first_commit_is_not_a_share_group(flights: SunkFlights
 
 def test_wait_ends_when_the_sink_has_written_and_committed(flights: SunkFlights) -> None:
     """A write without a commit is not enough; a rewind takes the answer back."""
-    flights.send(*((p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)))
+    flights.send_to_each("0", "1", "2")
     flights.note(TEN, {0: 3, 1: 3})
     assert run_python(*flights.sink, "dies").returncode == 9
     stopped_wait = flights.wait(TEN, "0s")
@@ -107,7 +115,7 @@ def test_wait_holds_while_a_group_is_rebalanced(flights: SunkFlights) -> None:
     outcomes = []
 
     def read(step: int) -> None:
-        flights.send(*((p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)))
+        flights.send_to_each(*(f"{step}.{n}" for n in range(50)))
         flights.note(TEN + step, dict.fromkeys(range(2), 50 * step))
         outcomes.append((flights.wait(TEN + step, "120s").status, flights.count_rows()))
 
@@ -133,7 +141,8 @@ class Refusing:
     """
 
     def __init__(self, *codes: int, error: int | None = None) -> None:
-        self._codes, self._error = iter(codes), error
+        self._codes = iter(codes)
+        self._error = error
 
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
@@ -148,7 +157,8 @@ class Refusing:
         return []
 
 
-LOADS, UNKNOWN = KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NOT_FOUND
+LOADS = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+UNKNOWN = KafkaError.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ class JavaFlights(Flights):
 
     def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
         super().__init__(broker, served, topic)
-        self.stream, self._directory = topic, directory
+        self.stream = topic
+        self._directory = directory
         self._running: list[JavaProducer] = []
 
     def start_java(
@@ -93,6 +95,10 @@ class JavaFlights(Flights):
         return len(self.judge().violations) <= int(late["rows"])
 
 
+def wait_for_log(producer: JavaProducer, text: str) -> None:
+    wait_until(lambda: text in producer.log())
+
+
 @pytest.fixture
 def flights(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Iterator[JavaFlights]:
     """Return the topic with its stream and its producers in Java."""
@@ -130,7 +136,8 @@ def test_killed_producers_notes_cover_their_records(flights: JavaFlights) -> Non
 
 def test_historic_producer_ignores_other_writers_times(flights: JavaFlights) -> None:
     """After a restart it finds newer records in the topic than it will send."""
-    behind, ahead = (flights.start_java(writer, order="stamps") for writer in ("behind", "ahead"))
+    behind = flights.start_java("behind", order="stamps")
+    ahead = flights.start_java("ahead", order="stamps")
     for producer, stamp in (behind, NOON), (ahead, NOON + HOUR_MS):
         producer.send((stamp, "sold"))
         producer.flush()
@@ -321,7 +328,7 @@ def test_outdated_kafka_client_is_named(flights: JavaFlights) -> None:
     """The log names it once; the producer delivers."""
     producer = flights.start_java(version="2.8")
     producer.send(*SALES)
-    wait_until(lambda: "Kafka's client has to be 3.1 or newer" in producer.log())
+    wait_for_log(producer, "Kafka's client has to be 3.1 or newer")
     producer.send(*SALES)
     assert producer.close() == 0
 
@@ -347,7 +354,7 @@ def test_younger_java_producer_of_a_name_takes_over(flights: JavaFlights) -> Non
     older.flush()
     younger = flights.start_java()
     younger.send(*SALES)
-    wait_until(lambda: "took the name over at" in older.log())
+    wait_for_log(older, "took the name over at")
     flights.send_until_noted(younger)
 
     assert flights.has_reported_all_late_rows()
@@ -363,7 +370,7 @@ def test_two_producers_of_one_name_in_a_process_are_logged(flights: JavaFlights)
     with HostileServer(flights.served.url, fence) as server:
         producer = flights.start_java(url=server.url)
         producer.send(*SALES)
-        wait_until(lambda: "no more is noted: another producer of this process" in producer.log())
+        wait_for_log(producer, "no more is noted: another producer of this process")
 
     assert "give each producer a noted.time.writer of its own" in producer.log()
 
@@ -373,7 +380,7 @@ def test_a_producer_whose_stream_is_missing_closes_at_once(flights: JavaFlights)
     flights.served.call("DELETE", f"/{flights.topic}")
     producer = flights.start_java()
     producer.send(*SALES)
-    wait_until(lambda: f"noted-time stream create {flights.topic}" in producer.log())
+    wait_for_log(producer, f"noted-time stream create {flights.topic}")
     began_at = time.monotonic()
     producer.close()
 
@@ -416,10 +423,10 @@ def test_recreated_topic_ends_the_interceptors_notes(flights: JavaFlights) -> No
     flights.send_until_noted(producer)
     producer.flush()
     flights.broker.create(flights.topic, 2)
-    wait_until(lambda: "the topic was deleted and created again" in producer.log())
+    wait_for_log(producer, "the topic was deleted and created again")
     second_producer = flights.start_java()
     second_producer.send(*SALES)
-    wait_until(lambda: "delete and create its stream, too" in second_producer.log())
+    wait_for_log(second_producer, "delete and create its stream, too")
     flights.recreate_stream()
     once_more = flights.start_java()
     flights.send_until_noted(once_more)
@@ -435,13 +442,14 @@ def test_producer_joins_only_the_stream_of_its_topic_id(flights: JavaFlights) ->
         known_id = str(flights.look().id)
     foreign = "l-Nn1Hl_QmqdyIVaRTaVpA"
     stream = f"{flights.topic}.other"
-    first, other = flights.start_java(stream="{topic}"), flights.start_java(stream=stream)
+    first = flights.start_java(stream="{topic}")
+    other = flights.start_java(stream=stream)
     flights.served.make(stream)
     flights.served.post(stream, {"writer": "w", "log": foreign})
     other.send(*SALES)
     flights.send_until_noted(first)
     both = f"positions are of log {foreign}, and this topic is log {known_id}: if the topic was"
-    wait_until(lambda: both in other.log())
+    wait_for_log(other, both)
 
     assert flights.served.get(flights.topic)["logs"] == [known_id]
     assert list(flights.served.writers(stream)) == ["w"]
@@ -455,7 +463,7 @@ def test_first_note_covers_records_sent_before_the_stream(flights: JavaFlights) 
     settings: dict[str, Any] = {"url": urls, "timeout.ms": 90_000}
     producer = flights.start_java(**settings)
     producer.send(*SALES)
-    wait_until(lambda: f"noted-time stream create {flights.topic}" in producer.log())
+    wait_for_log(producer, f"noted-time stream create {flights.topic}")
     flights.served.make(flights.topic)
     flights.send_until_noted(producer)
     producer.close()
@@ -478,16 +486,19 @@ def refusal(code: str, detail: str) -> bytes:
     return answer(b'{"code": "%b", "detail": "%b"}' % (code.encode(), detail.encode()), 422)
 
 
+def send(*parts: bytes) -> Callable[[], Answer]:
+    """Return a plan to send these parts of an answer."""
+    return lambda: iter(parts)
+
+
 HOSTILE: dict[str, Callable[[], Answer]] = {
-    "refuses in 60 kB": lambda: iter([refusal("lengthy", "x" * 60_000)]),
-    "accepts in a 500": lambda: iter([answer(ACCEPTED, 500)]),
-    "accepts in a page": lambda: iter([answer(ACCEPTED, kind="text/html")]),
-    "accepts below a number of 30 digits": lambda: iter(
-        [answer(ACCEPTED.replace(b"null", b"9" * 30))]
-    ),
-    "sends for ever": lambda: iter([OF_JSON, *[b" " * MIB] * 1000, STALLS]),
-    "stalls in its head": lambda: iter([OF_JSON[:-2], STALLS]),
-    "drips its body": lambda: drip(OF_JSON),
+    "refuses in 60 kB": send(refusal("lengthy", "x" * 60_000)),
+    "accepts in a 500": send(answer(ACCEPTED, 500)),
+    "accepts in a page": send(answer(ACCEPTED, kind="text/html")),
+    "accepts below a number of 30 digits": send(answer(ACCEPTED.replace(b"null", b"9" * 30))),
+    "sends for ever": send(OF_JSON, *[b" " * MIB] * 1000, STALLS),
+    "stalls in its head": send(OF_JSON[:-2], STALLS),
+    "drips its body": partial(drip, OF_JSON),
 }
 
 
@@ -514,7 +525,7 @@ def test_contact_that_an_older_controller_refuses_is_left_out(flights: JavaFligh
     """It is logged once."""
     contact = """shop's "team", #till, ü"""
     unknown = refusal("invalid_request", "body.notes.0.contact: unknown field; known: writer")
-    with HostileServer(flights.served.url, lambda: iter([unknown])) as server:
+    with HostileServer(flights.served.url, send(unknown)) as server:
         producer = flights.start_java(url=server.url, contact=contact)
         flights.send_until_noted(producer)
         without = flights.read_writer()["contact"]
@@ -529,13 +540,10 @@ def test_contact_that_an_older_controller_refuses_is_left_out(flights: JavaFligh
 
 def test_repeated_failures_are_logged_within_a_limit(flights: JavaFlights) -> None:
     """Of fifty different failures some are logged; the last line says that more follow."""
-
-    def trouble(number: int) -> Callable[[], Answer]:
-        return lambda: iter([refusal(f"trouble_{number}", "as planned")])
-
-    planned_answers = [
-        plan for n in range(25) for plan in (trouble(n), lambda: iter([answer(ACCEPTED)]))
-    ]
+    planned_answers = []
+    for number in range(25):
+        planned_answers.append(send(refusal(f"trouble_{number}", "as planned")))
+        planned_answers.append(send(answer(ACCEPTED)))
     with HostileServer(flights.served.url, *planned_answers) as server:
         producer = flights.start_java(url=server.url)
         flights.send_until_noted(producer)
@@ -560,6 +568,6 @@ def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> Non
         producer = flights.start_java(token=token)
         flights.send_until_noted(producer)
         guarded.revoke(token)
-        wait_until(lambda: "retrying: unauthenticated" in producer.log())
+        wait_for_log(producer, "retrying: unauthenticated")
 
     assert token.removeprefix("nt_")[12:] not in producer.log()

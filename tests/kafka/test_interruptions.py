@@ -37,7 +37,9 @@ def run(program: str, flights: Flights, last: str) -> "subprocess.Popen[str]":
 
 def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) -> None:
     """The outage is longer than the events' timeout; a callback cannot wait for a full queue."""
-    count, refused_event, failed_events = 300, threading.Event(), deque[tuple[str, int]]()
+    count = 300
+    refused_event = threading.Event()
+    failed_events = deque[tuple[str, int]]()
     quick = {"message.timeout.ms": 1000, "queue.buffering.max.messages": 50}
     producer = flights.start(config=quick, on_failure="keep")
 
@@ -76,7 +78,8 @@ def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) ->
 
 def test_a_callback_cannot_wait_for_other_deliveries(flights: Flights) -> None:
     """A callback that waits would wait for itself."""
-    producer, answers = flights.start(config={"linger.ms": 50}), list[str]()
+    producer = flights.start(config={"linger.ms": 50})
+    answers = list[str]()
 
     def deliver(*_: object) -> None:
         answers.append(str(producer.poll()))

@@ -103,7 +103,8 @@ def test_ends_that_go_back_briefly_stop_no_observer(
     flights: Flights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed broker reports lower ends when it is back, though nothing is lost."""
-    real, lower = Topic.look, [0]
+    real = Topic.look
+    lower = [0]
 
     def look(self: Topic, **options: Any) -> TopicLook:  # noqa: ANN401 - any of them
         topic_look = real(self, **options)
@@ -134,7 +135,8 @@ def test_ends_that_go_back_briefly_stop_no_observer(
 
 def test_observer_and_producer_outlive_a_kill_of_the_broker(flights: Flights) -> None:
     """They look at once when it is back, and its ends are lower."""
-    producer, count = flights.start(), 2000
+    producer = flights.start()
+    count = 2000
     with (
         flights.observe("ingestion") as client,
         IngestionNoter(client, KafkaEnds(*flights.place), poll_ms=10) as noter,

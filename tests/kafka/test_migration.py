@@ -9,7 +9,9 @@ from writer_client import EventTimeNoter, KafkaNotedProducer, KafkaTimes
 
 pytestmark = pytest.mark.acceptance
 
-NOON, SECOND, ROWS = 1_357_041_600_000, 1000, 20
+NOON = 1_357_041_600_000
+SECOND = 1000
+ROWS = 20
 DELAY_MS = 5 * SECOND
 LATE_MS = 3 * DELAY_MS
 
@@ -21,7 +23,9 @@ class Shop:
     """
 
     def __init__(self, flights: Flights, name: str) -> None:
-        self._flights, self._name, self._chance = flights, name, Random(name)
+        self._flights = flights
+        self._name = name
+        self._chance = Random(name)
         self._noted: KafkaNotedProducer | None = None
         self._since = 0
 

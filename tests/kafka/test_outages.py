@@ -21,7 +21,8 @@ def test_hour_without_controller_loses_no_time(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each observer logs the outage once; none is excluded, and all is noted afterwards."""
-    topic, time = "controller_away", GivenTime()
+    topic = "controller_away"
+    time = GivenTime()
     broker.create(topic, 2)
     with Served(clocks=time.clocks()) as server:
         server.create(topic, domains=["default", "ingestion"], writer_timeout_ms=MINUTE)

@@ -11,6 +11,7 @@ from time import sleep
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Message
 from typer.testing import CliRunner
 
 from noted_time import (
@@ -35,7 +36,8 @@ from writer_client.sending.writer import get_inner_writer
 
 pytestmark = pytest.mark.acceptance
 
-ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
+ELEVEN = 1_357_038_000_000
+NOON = 1_357_041_600_000
 
 
 def give_up(*_: object) -> None:
@@ -81,15 +83,18 @@ def test_transaction_is_noted_once_after_its_commit(flights: Flights) -> None:
     with flights.start(config=flights.transactional_config) as producer:
         for begin in range(NOON, NOON + 12_000, 1000):
             for aborts in (True, False) if begin % 3000 == 1000 else (False,):
+                first_event_time = begin + 60_000 if aborts else begin
+                first_noted_time = begin + 500 if aborts else begin
+                noted_time = begin if aborts else begin + 1000
                 with suppress(ZeroDivisionError), producer.transaction():
                     for _ in range(50):
-                        time = begin + chance.randrange(1000) + 60_000 * aborts
+                        time = first_event_time + chance.randrange(1000)
                         producer.produce(value="sold", event_time=time)
-                    producer.note_time(begin + 500 * aborts)
+                    producer.note_time(first_noted_time)
                     producer.note_time(begin + 1000)
                     if aborts:
                         give_up()
-                assert producer.time == begin + 1000 * (not aborts)
+                assert producer.time == noted_time
         producer.finish(60)
 
     marks = flights.list_marks()
@@ -151,6 +156,11 @@ def test_too_large_event_holds_the_notes_of_its_batch(
     """They wait until the program has produced the failed events again; the log repeats it."""
     flights.broker.create(flights.topic, 1)
     failed_values: list[bytes | None] = []
+
+    def keep_failed(error: KafkaError | None, message: Message) -> None:
+        if error:
+            failed_values.append(message.value())
+
     producer = flights.start(config={"linger.ms": 50}, on_failure="keep")
     flights.broker.set(flights.topic, "max.message.bytes", 2000)
     with pytest.MonkeyPatch.context() as patch:
@@ -159,9 +169,7 @@ def test_too_large_event_holds_the_notes_of_its_batch(
             producer.produce(
                 value=b"x" * (5000 if n == 3 else 10 + n),
                 event_time=NOON + n,
-                on_delivery=lambda error, message: (
-                    failed_values.append(message.value()) if error else None
-                ),
+                on_delivery=keep_failed,
             )
         producer.note_time(NOON + 10)
         with pytest.raises(DeliveryFailed, match=r"not delivered: 5, .* size too large.*forgive"):
@@ -272,7 +280,8 @@ producer.note_time({NOON} + 100)
 
 def test_the_clock_is_noted_up_to_what_is_delivered(flights: Flights) -> None:
     """After an abort the clock waits for the events to be committed."""
-    now, config = NOON, flights.transactional_config
+    now = NOON
+    config = flights.transactional_config
 
     def produce(producer: KafkaNotedProducer, until: int) -> None:
         nonlocal now
@@ -315,13 +324,17 @@ def test_rows_below_a_noted_time_are_late(flights: Flights) -> None:
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
+def will_note(flights: Flights, time: int) -> bool:
+    return eventually(lambda: flights.read_writer()["times"], {"default": time})
+
+
 def test_late_rows_after_a_clock_set_back_are_reported(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only events with the program's own stamps are late."""
     now = NOON
     with flights.start(auto=ClockNotes(0, 5, lambda: now)) as producer:
-        assert eventually(lambda: flights.read_writer()["times"], {"default": NOON})
+        assert will_note(flights, NOON)
         now = NOON - 30_000
         for _ in range(500):
             producer.produce(value="a", event_time=now)
@@ -331,7 +344,7 @@ def test_late_rows_after_a_clock_set_back_are_reported(
         assert (producer.flush(60).late_rows, producer.time) == (500, NOON)
         now = NOON + 10
         producer.produce(value="a", event_time=None)
-        assert eventually(lambda: flights.read_writer()["times"], {"default": NOON + 10})
+        assert will_note(flights, NOON + 10)
 
     stamps = sorted(record.time for record in flights.list_records())
     assert stamps[-2:] == [NOON, NOON + 10]
@@ -344,7 +357,7 @@ def test_clock_is_noted_again_once_it_is_corrected(flights: Flights) -> None:
     with flights.start(auto=ClockNotes(0, 5, lambda: now)) as producer:
         wait_until(lambda: get_inner_writer(producer.client).pop_refused() is not None)
         now = NOON
-        assert eventually(lambda: flights.read_writer()["times"], {"default": NOON})
+        assert will_note(flights, NOON)
         # the clock may have been noted more than once before
         get_inner_writer(producer.client).pop_refused()
         producer.produce(value="a", event_time=None)
@@ -409,7 +422,8 @@ def test_event_of_another_thread_during_idle_is_waited_for(
 ) -> None:
     """The event makes the writer live after it went idle."""
     producer = flights.start()
-    idle, produced_event = producer.client.idle, threading.Event()
+    idle = producer.client.idle
+    produced_event = threading.Event()
 
     def produce() -> None:
         producer.produce(value="a", event_time=NOON)
@@ -582,7 +596,8 @@ def test_refused_event_is_not_sent(flights: Flights) -> None:
 
 
 def test_event_is_accepted_once_its_topic_allows_its_time(flights: Flights) -> None:
-    producer, ahead = flights.start(), unix_ms() + 7_200_000
+    producer = flights.start()
+    ahead = unix_ms() + 7_200_000
 
     def is_accepted() -> bool:
         with suppress(Rejected):

@@ -262,35 +262,64 @@ def forge(record: NotedRecord, **changes: Any) -> bytes:  # noqa: ANN401 - field
 
 
 Act = Callable[[RelayedFlights, NotedRecord, NotedRecord], object]
+
+
+def recreate_stream(flights: RelayedFlights, *_: NotedRecord) -> None:
+    flights.recreate_stream()
+
+
+def recreate_topic(flights: RelayedFlights, *_: NotedRecord) -> None:
+    flights.broker.create(flights.topic, 1)
+
+
+def delete_noted_topic(flights: RelayedFlights, *_: NotedRecord) -> None:
+    flights.broker.delete(flights.noted)
+
+
+def write_as_stranger(flights: RelayedFlights, *_: NotedRecord) -> None:
+    flights.send_marks(b"hello")
+
+
+def name_other_stream(flights: RelayedFlights, _: NotedRecord, last: NotedRecord) -> None:
+    flights.send_marks(replace(last, stream="other").value)
+
+
+def forge_seq(flights: RelayedFlights, _: NotedRecord, last: NotedRecord) -> None:
+    flights.send_marks(forge(last, seq=7))
+
+
+def forge_lower(flights: RelayedFlights, _: NotedRecord, last: NotedRecord) -> None:
+    flights.send_marks(forge(last, lower=2_000_000))
+
+
+def forge_cut(flights: RelayedFlights, _: NotedRecord, last: NotedRecord) -> None:
+    flights.send_marks(forge(last, cut=StreamCut({0: 1000})))
+
+
+def forge_first_lower(flights: RelayedFlights, first: NotedRecord, last: NotedRecord) -> None:
+    flights.send_marks(forge(first, lower=2_000_000), last.value)
+
+
 FAULTS_AND_ERRORS: dict[str, tuple[Act, str]] = {
-    "stream": (lambda f, *_: f.recreate_stream(), "was deleted and created again|another relay"),
-    "topic": (
-        lambda f, *_: f.broker.create(f.topic, 1),
-        "was deleted and created again|this is a mark of .* over topic id",
-    ),
-    "noted topic": (lambda f, *_: f.broker.delete(f.noted), "was deleted"),
-    "stranger": (
-        lambda f, *_: f.send_marks(b"hello"),
-        "offset 2: no relay has written b'hello'. Delete Kafka topic",
-    ),
+    "stream": (recreate_stream, "was deleted and created again|another relay"),
+    "topic": (recreate_topic, "was deleted and created again|this is a mark of .* over topic id"),
+    "noted topic": (delete_noted_topic, "was deleted"),
+    "stranger": (write_as_stranger, "offset 2: no relay has written b'hello'. Delete Kafka topic"),
     "other stream": (
-        lambda f, _, last: f.send_marks(replace(last, stream="other").value),
+        name_other_stream,
         "offset 2: this is a mark of stream 'other'.*If another relay writes it",
     ),
-    "backup": (
-        lambda f, _, last: f.send_marks(forge(last, seq=7)),
-        "went back to mark 2, as after a restored backup",
-    ),
+    "backup": (forge_seq, "went back to mark 2, as after a restored backup"),
     "lower": (
-        lambda f, _, last: f.send_marks(forge(last, lower=2_000_000)),
+        forge_lower,
         "offset 2: mark 2 of .* has the lower 2000000 there, and 20 at the controller",
     ),
     "cut": (
-        lambda f, _, last: f.send_marks(forge(last, cut=StreamCut({0: 1000}))),
+        forge_cut,
         r"offset 2: mark 2 .*\{0: 1000\} of its cut there, and \{0: 2\} at the controller",
     ),
     "lower of the past, and the true record": (
-        lambda f, first, last: f.send_marks(forge(first, lower=2_000_000), last.value),
+        forge_first_lower,
         "offset 2: mark 1 of .* has the lower 2000000 there, and 10 at",
     ),
 }

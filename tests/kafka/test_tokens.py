@@ -90,7 +90,8 @@ class Tokens:
     """An `oauth_cb` that counts its calls; its tokens last `lasts_s`."""
 
     def __init__(self, lasts_s: float = 3600.0) -> None:
-        self.calls, self._lasts_s = 0, lasts_s
+        self.calls = 0
+        self._lasts_s = lasts_s
 
     def __call__(self, _: str) -> tuple[str, float]:
         self.calls += 1

@@ -29,7 +29,7 @@ from noted_time.kafka.connecting import FATAL_ONLY
 from tests.cli.conftest import Commands
 from tests.cli.test_transcripts import VERBS, Session, clear_streams, split_session
 from tests.support.api_acts import read_time
-from tests.support.paragraphs import read_paragraphs
+from tests.support.paragraphs import read_files
 from tests.support.polling import count_polls
 from tests.support.transactions import begin_transaction
 from tools.trials.kafka import Broker
@@ -127,7 +127,7 @@ def play_session(
 
 
 @pytest.mark.acceptance
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", read_files(FILES))
 def test_transcripts(
     broker: Broker, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:

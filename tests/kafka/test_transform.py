@@ -13,7 +13,9 @@ from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-TEN, MINUTE, ROWS = 1_357_034_400_000, 60_000, 60
+TEN = 1_357_034_400_000
+MINUTE = 60_000
+ROWS = 60
 
 
 def write_program(flights: Flights, out: str, directory: Path) -> Path:

@@ -1,5 +1,6 @@
 """The contents, metadata and installation of the packages that `./run release` publishes."""
 
+import fnmatch
 import re
 import sys
 import tarfile
@@ -23,21 +24,19 @@ CODE = {*PACKAGES, "migrations"}
 def read_metadata(wheel: Path) -> Message:
     """Return the metadata and, as its payload, the description."""
     with ZipFile(wheel) as files:
-        name = next(
-            name_in_wheel
-            for name_in_wheel in files.namelist()
-            if name_in_wheel.endswith(".dist-info/METADATA")
-        )
+        (name,) = fnmatch.filter(files.namelist(), "*.dist-info/METADATA")
         return message_from_bytes(files.read(name))
 
 
 def list_product_files() -> set[str]:
     """Return the files of the packages that are under version control."""
     words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
-    files = map(Path, building.run_program(words).splitlines())
-    return {
-        file.as_posix() for file in files if file.parts[0] in CODE and "tests" not in file.parts
-    }
+    product_files = set()
+    for name in building.run_program(words).splitlines():
+        folders = Path(name).parts
+        if folders[0] in CODE and "tests" not in folders:
+            product_files.add(name)
+    return product_files
 
 
 def test_index_accepts_metadata_and_description(tools: Path, distributions: list[Path]) -> None:
@@ -69,9 +68,7 @@ def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
 
 
 def test_sdist_has_what_the_wheel_is_built_from(distributions: list[Path]) -> None:
-    sdist = next(
-        distribution for distribution in distributions if distribution.name.endswith(".tar.gz")
-    )
+    (sdist,) = (file for file in distributions if file.name.endswith(".tar.gz"))
     texts = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml"}
     texts |= {"PKG-INFO", ".gitignore"}
     with tarfile.open(sdist) as files:
@@ -119,7 +116,9 @@ def test_interceptor_has_the_layout_of_maven(artifacts: Path) -> None:
     """The jar, its sources and pages and the POM have names by its coordinates, and checksums."""
     stem = f"noted-time-interceptor-{artifacts.name}"
     files = [f"{stem}{end}" for end in ("-javadoc.jar", "-sources.jar", ".jar", ".pom")]
-    expected = {*files, *(f"{file}.{checksum}" for file in files for checksum in maven.CHECKSUMS)}
+    expected = {*files}
+    for file in files:
+        expected |= {f"{file}.{checksum}" for checksum in maven.CHECKSUMS}
     jar = artifacts / f"{stem}.jar"
 
     assert {artifact.name for artifact in artifacts.iterdir()} == expected

@@ -12,8 +12,11 @@ from tests.support.processes import ServeProcess
 from tools.trials.kafka import Broker, connector
 from tools.trials.secured_kafka import SecuredBroker
 
-NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1_357_041_900_000
-HALF, WHOLE = {"0": 25, "1": 12}, {"0": 30, "1": 14}
+NINE_MS = 1_357_030_800_000
+TWENTY_TO_TWELVE = 1_357_040_400_000
+PAST_TWELVE = 1_357_041_900_000
+HALF = {"0": 25, "1": 12}
+WHOLE = {"0": 30, "1": 14}
 
 
 PACKAGE = '"spark.jars.packages", kafka_package()'
@@ -110,7 +113,8 @@ def test_printed_positions_of_sinks_are_right(broker: Broker, tmp_path: Path) ->
     """They are of a group that read all, of offsets, and of a query that read to the first mark."""
     ends = {int(partition): end for partition, end in WHOLE.items()}
     broker.create("orders")
-    broker.send("orders", [(p, "sold", 1) for p, end in ends.items() for _ in range(end)])
+    for partition, end in ends.items():
+        broker.send("orders", [(partition, "sold", 1)] * end)
     broker.commit("connect-orders-jdbc", "orders", ends)
     query = tmp_path / "checkpoint"
     plan(query, 0, {"orders": HALF}, metadata={"batchWatermarkMs": 0})
@@ -131,8 +135,11 @@ def on_kafka(broker: Broker) -> dict[str, str]:
 
 def list_hours(output: str) -> list[list[str]]:
     """Return the rows of a table of Spark's that count something in a window."""
-    rows = [line.strip("|").split("|") for line in output.splitlines() if line.startswith("|{")]
-    return sorted([cell.strip() for cell in row] for row in rows)
+    rows = []
+    for line in output.splitlines():
+        if line.startswith("|{"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return sorted(rows)
 
 
 def test_printed_costs_of_a_delay_are_right(broker: Broker, tmp_path: Path) -> None:

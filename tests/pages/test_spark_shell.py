@@ -18,7 +18,8 @@ from tools.trials.kafka import Broker, connector
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
 
 PAGE = "docs/guides/spark-elsewhere.md"
-NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
+NINE = 1_357_030_800_000
+TEN = 1_357_034_400_000
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
@@ -59,7 +60,9 @@ def test_programs_of_the_page_count_the_complete_hour(broker: Broker, tmp_path: 
 def shell(program: str, broker: Broker, directory: Path) -> str:
     """Return the output of the shell for a program."""
     home = Path(pyspark.__file__).parent
-    settings = [word for setting in SETTINGS.items() for word in ("--conf", "=".join(setting))]
+    settings = []
+    for name, value in SETTINGS.items():
+        settings += ["--conf", f"{name}={value}"]
     ran = subprocess.run(
         [home / "bin" / "spark-shell", "--jars", ",".join(connector()), *settings],
         input=program.replace("127.0.0.1:9092", broker.address),

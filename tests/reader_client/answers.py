@@ -58,16 +58,14 @@ def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
 ) -> StreamReply:
     """Return an answer of ``GET /streams/{stream}`` with the fields that readers use."""
+    scale_events = []
+    for event in scales:
+        created = {str(segment): list(before) for segment, before in event.created.items()}
+        scale_events.append({"sealed": position_to_wire(event.sealed), "created": created})
     wire = STREAM | {
         "id": stream_id,
         "marks": {"default": as_json(last) if last else None},
-        "scale_events": [
-            {
-                "sealed": position_to_wire(event.sealed),
-                "created": {str(s): list(before) for s, before in event.created.items()},
-            }
-            for event in scales
-        ],
+        "scale_events": scale_events,
     }
     reply: StreamReply = read_json(StreamReply, wire)
     return reply

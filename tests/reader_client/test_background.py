@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -124,11 +125,11 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
     with ReaderClient(stream, controller=served.url) as client:
         causes = []
         for call in (
-            lambda: client.wait_for(10, PATIENCE_S),
-            lambda: client.catch_up(PATIENCE_S),
+            partial(client.wait_for, 10, PATIENCE_S),
+            partial(client.catch_up, PATIENCE_S),
             client.get_time_window,
-            lambda: client.advance({0: 1}),
-            lambda: client.cut_at(10),
+            partial(client.advance, {0: 1}),
+            partial(client.cut_at, 10),
             lambda: list(client.marks()),
         ):
             with pytest.raises(ClientFailed, match="ZeroDivisionError: a defect") as error:
@@ -274,7 +275,8 @@ def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
 
 def _close_at_line(client: ReaderClient, line: int) -> bool:
     """Close at a line of the client's code; return whether it has fewer lines."""
-    left, tracer = line, sys.gettrace()
+    left = line
+    tracer = sys.gettrace()
 
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal left

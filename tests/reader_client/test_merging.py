@@ -33,6 +33,6 @@ def test_merge_yields_every_item_once_in_segment_order(
     iterators: dict[int, Iterator[int]] = {s: iter(range(n)) for s, n in lengths.items()}
     pairs = list(merged(iterators, Chosen(turns)))
 
-    assert {s: [i for segment, i in pairs if segment == s] for s in lengths} == {
-        s: list(range(n)) for s, n in lengths.items()
-    }
+    for segment, length in lengths.items():
+        numbers = [number for turn, number in pairs if turn == segment]
+        assert numbers == list(range(length))

@@ -11,7 +11,8 @@ TEN = 1_357_034_400_000
 
 def test_readers_page_snippets_run(served: Served) -> None:
     """They run in order, against the stream of the page."""
-    stream, printed_lines = "orders-of-the-page", list[str]()
+    stream = "orders-of-the-page"
+    printed_lines = list[str]()
     served.create(stream)
     served.note(stream, TEN, {"0": 90, "1": 40})
     served.create("trips", domains=["departed", "landed"])

@@ -69,14 +69,16 @@ class GivenFeed(LocalFeed):
     """A feed of the marks in a list, from the mark that was let in last."""
 
     def __init__(self, marks: list[Mark]) -> None:
-        self._marks, self._taken = marks, 0
+        self._marks = marks
+        self._taken = 0
 
     def begin(self, released: Released) -> None:
         self._taken = released.seq
 
     def take(self) -> FeedMarks:
         """Return the marks that were added since."""
-        new_marks, self._taken = self._marks[self._taken :], len(self._marks)
+        new_marks = self._marks[self._taken :]
+        self._taken = len(self._marks)
         return FeedMarks("s", new_marks)
 
 
@@ -90,7 +92,10 @@ class Query:
     def __init__(
         self, topic: GivenTopic, checkpoint: str, whole: WholeFrom | None = None, lag_ms: int = 0
     ) -> None:
-        self.topic, self._checkpoint, self._whole, self._lag_ms = topic, checkpoint, whole, lag_ms
+        self.topic = topic
+        self._checkpoint = checkpoint
+        self._whole = whole
+        self._lag_ms = lag_ms
         self.marks: list[Mark] = []
         self.batches: list[tuple[NotedOffset, dict[int, int]]] = []
         self.tasks: list[list[int]] = []
@@ -217,11 +222,12 @@ class Query:
     @property
     def rests_on_unread(self) -> bool:
         """Whether one of the last two batches let in a mark whose cut it had not read."""
-        return any(
-            seq and not StreamCut(self.batches[batch][1]).reaches(self.marks[seq - 1].cut)
-            for batch in (-1, -2)[: len(self.batches)]
-            if (seq := self.let_in(batch))
-        )
+        for batch in (-1, -2)[: len(self.batches)]:
+            seq = self.let_in(batch)
+            ends = StreamCut(self.batches[batch][1])
+            if seq and not ends.reaches(self.marks[seq - 1].cut):
+                return True
+        return False
 
 
 PARTITIONS = st.integers(0, 3)
@@ -401,7 +407,8 @@ def test_ends_that_briefly_go_back_are_polled_again(
     """A killed broker reports lower ends once it is back. Its topic keeps its id."""
     query = begin_query(tmp_path)
     monkeypatch.setattr("spark_integration.marks_source.ahead.PAUSE_S", 0.0)
-    query.topic.id, query.patience_s = "a", 60.0
+    query.topic.id = "a"
+    query.patience_s = 60.0
     query.mark()
     query.topic.lower = [{0: 3, 1: 2}] * 3
     query.restart(now=now)

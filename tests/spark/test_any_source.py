@@ -40,16 +40,21 @@ class Ticks:
 
     def add_watermark(self, events: DataFrame | None = None, checkpoint: str = "") -> DataFrame:
         """Return the events under the writers' watermark."""
-        return retry_start(
-            lambda: with_noted_watermark(
+
+        def find_position(offset: dict[str, int]) -> dict[int, int]:
+            return {0: offset["offset"]}
+
+        def start() -> DataFrame:
+            return with_noted_watermark(
                 events or self.events(),
                 "timestamp",
                 self._noted,
-                position=lambda offset: {0: offset["offset"]},
+                position=find_position,
                 checkpoint_location=checkpoint or self._checkpoint,
                 policy=WatermarkPolicy(strict=False),
             )
-        )
+
+        return retry_start(start)
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> 
     stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
     controller.stop()
-    feed, seen_seqs = ControllerFeed(controller.url, "flights", None, wait_ms=500), list[int]()
+    feed = ControllerFeed(controller.url, "flights", None, wait_ms=500)
+    seen_seqs = list[int]()
     feed.begin(Released())
 
     def seqs() -> list[int]:

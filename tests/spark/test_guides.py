@@ -19,7 +19,8 @@ from tools.trials.waiting import eventually, wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
 GUIDE = "docs/guides/spark.md"
-NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
+NINE = 1_357_030_800_000
+TEN = 1_357_034_400_000
 HOURS = ("09:00", "09:59", "10:00")
 
 

@@ -61,7 +61,8 @@ def test_record_without_the_field_fails_with_its_offset(clock: Clock) -> None:
 
 def test_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
     """Marks are offsets, and compaction leaves gaps between them."""
-    broker, name = clock.broker, clock.name
+    broker = clock.broker
+    name = clock.name
     settings = {"cleanup.policy": "compact", "segment.ms": 1000, "min.cleanable.dirty.ratio": 0.01}
     broker.create(name, 1, settings)
     broker.send(name, [(0, "", START_MS + 500 * n) for n in range(6)], key="a")

@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -49,7 +50,9 @@ class LyingTopic:
     """A topic of three partitions, and six writers. Three of them lie."""
 
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
-        self.spark, self.broker, self.served = spark, broker, controller
+        self.spark = spark
+        self.broker = broker
+        self.served = controller
         self.name = f"lied-{uuid4().hex[:8]}"
         self.rows: list[Row] = []
         broker.create(self.name, 3)
@@ -70,7 +73,9 @@ class LyingTopic:
 
     def note(self, second: int, *writers: str) -> None:
         """Note a second and all written rows as these writers."""
-        ends = {str(p): sum(row.partition == p for row in self.rows) for p in range(3)}
+        ends = {"0": 0, "1": 0, "2": 0}
+        for row in self.rows:
+            ends[str(row.partition)] += 1
         for writer in writers:
             time = START + 1000 * second
             self.served.post(self.name, {"writer": writer, "time": time, "position": ends})
@@ -79,19 +84,15 @@ class LyingTopic:
         """Write and note second by second. The liars also write rows below their noted times."""
         chance = random.Random(5)
         for second in ROUNDS:
-            honest = [
-                (writer, chance.randrange(3), 1000 * second + chance.randrange(2000))
-                for writer in WRITERS
-                for _ in range(3)
-            ]
-            lies = [
-                (liar, chance.randrange(3), chance.randrange(1000 * second))
-                for liar in LIARS
-                if second
-            ]
-            mixed_rows = [*honest, *lies]
-            chance.shuffle(mixed_rows)
-            self.send(*mixed_rows)
+            rows = []
+            for writer in WRITERS:
+                for _ in range(3):
+                    partition = chance.randrange(3)
+                    rows.append((writer, partition, 1000 * second + chance.randrange(2000)))
+            for liar in LIARS if second else ():
+                rows.append((liar, chance.randrange(3), chance.randrange(1000 * second)))
+            chance.shuffle(rows)
+            self.send(*rows)
             if second not in {3, 7}:  # no mark in between: the rows of two seconds lie together
                 self.note(second + 1, *WRITERS)
 
@@ -108,7 +109,8 @@ class LyingTopic:
             passed_marks = [m for m in self.marks if m not in covers and m.lower > row.time]
             is_old = since is not None and any(m.written_at < since for m in covers)
             if passed_marks and not is_old:
-                last = max((m for m in self.marks if m not in covers), key=lambda m: m.seq)
+                other_marks = [mark for mark in self.marks if mark not in covers]
+                last = max(other_marks, key=attrgetter("seq"))
                 late_rows.append(Late(row.writer, row.partition, row.offset, last.seq, last.lower))
         return sorted(late_rows)
 

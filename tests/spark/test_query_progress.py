@@ -159,11 +159,12 @@ def test_offset_survives_its_json_text(offset: NotedOffset) -> None:
     """It keeps its facts, although a change of facts alone makes no batch."""
     parsed_offset = NotedOffset.from_json(json.loads(json.dumps(offset.to_json())))
 
-    facts = [
-        {n: stream_offset.facts for n, stream_offset in noted_offset.streams.items()}
-        for noted_offset in (parsed_offset, offset)
-    ]
-    assert (parsed_offset, facts[0]) == (offset, facts[1])
+    assert parsed_offset == offset
+    assert list_facts(parsed_offset) == list_facts(offset)
+
+
+def list_facts(offset: NotedOffset) -> dict[str, object]:
+    return {name: stream_offset.facts for name, stream_offset in offset.streams.items()}
 
 
 @pytest.mark.parametrize(

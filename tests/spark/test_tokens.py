@@ -92,7 +92,8 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
     )
     client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0, "sasl.password": SECRET}
     planner = create_planner(query, controller.token, client)
-    (releaser,), (topic_plan,) = planner.marks.values(), planner._plans.values()
+    (releaser,) = planner.marks.values()
+    (topic_plan,) = planner._plans.values()
     topic = topic_plan._topic
     releaser.follow(Released())
 

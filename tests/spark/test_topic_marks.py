@@ -236,17 +236,18 @@ def test_join_of_two_topics_is_exact_and_closed_by_seals(
         clock.note(seconds[-1] + 1, final=final)
         other.write(*seconds[: 1 if final else 2], partitions=(1,))
         other.note(seconds[-1] + 1, final=final)
-        left, two = (
-            side.read(strict=True).select(F.col("timestamp").alias(name))
-            for side, name in ((clock, "one"), (other, "two"))
-        )
+        left = clock.read(strict=True).select(F.col("timestamp").alias("one"))
+        two = other.read(strict=True).select(F.col("timestamp").alias("two"))
         joined_rows = left.join(two, F.expr("one = two"), "left_outer")
         query = clock.output.start(joined_rows.select(F.unix_millis("one"), F.unix_millis("two")))
         query.processAllAvailable()
         query.stop()
 
-    times = [START_MS + 1000 * second + ms for second in range(4) for ms in (0, 400)]
-    pairs = [(time, time) for time in times[:6]] + [(time, None) for time in times[6:]]
+    pairs: list[tuple[int, int | None]] = []
+    for second in range(4):
+        for ms in (0, 400):
+            time = START_MS + 1000 * second + ms
+            pairs.append((time, time if second < 3 else None))
     assert clock.output.rows == pairs
 
 

@@ -20,7 +20,8 @@ from noted_time.values import (
 )
 from spark_integration.session.zones import build_utc_expression
 
-FIRST, LAST = map(parse_time, ("2010-01-01T00:00Z", "2028-12-01T00:00Z"))
+FIRST = parse_time("2010-01-01T00:00Z")
+LAST = parse_time("2028-12-01T00:00Z")
 LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of any zone
 LAWS_OF_2026 = ("Africa/Casablanca", "America/Edmonton", "America/Inuvik", "America/Vancouver")
 ODD_ZONES = ("Pacific/Apia", "Australia/Lord_Howe", "Africa/Cairo", "UTC")
@@ -43,7 +44,8 @@ def draw_local_times(zones: list[tzinfo], chance: random.Random) -> list[datetim
         changes = [*list_clock_changes(zone, FIRST + YEAR_MS, LAST - YEAR_MS)]
         for change in chance.sample(changes, min(3, len(changes))):
             borders = (change.at + change.offset_before, change.at + change.offset_after)
-            places += [border + shift for border in borders for shift in (-1, 0)]
+            for border in borders:
+                places += [border - 1, border]
             places.append(borders[0] + chance.randrange(-HOUR_MS, HOUR_MS))
     return [LOCAL_EPOCH + timedelta(milliseconds=place) for place in places]
 
@@ -64,7 +66,7 @@ def read_by_spark(
         for n, zone in enumerate(zones)
     ]
     rows = spark.createDataFrame([(time,) for time in times], TIMES).select(*expressions).collect()
-    return [[row[n] for row in rows] for n in range(len(zones))]
+    return [list(moments) for moments in zip(*rows, strict=True)]
 
 
 @pytest.mark.spark
@@ -77,7 +79,9 @@ def test_spark_and_observer_read_the_same_moment(
     names = [*LAWS_OF_2026, *ODD_ZONES, *chance.sample([*list_zone_names()], 8)]
     zones = [parse_zone(name) for name in names]
     times = draw_local_times(zones, chance)
-    expected = [[read_by_observer(zone, time) for time in times] for zone in zones]
+    expected = []
+    for zone in zones:
+        expected.append([read_by_observer(zone, time) for time in times])
 
     assert read_by_spark(spark_in_new_york, zones, times) == expected
 

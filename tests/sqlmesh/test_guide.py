@@ -18,7 +18,8 @@ disable_anonymized_analytics: true
 """
 BLOCKS = dict(BLOCK.findall(read_section(PAGE, "SQLMesh")))
 SIGNAL = "  signals (complete(stream := 'orders'))\n"
-PLAN, RUN = "sqlmesh plan --auto-apply --no-prompts", "sqlmesh run"
+PLAN = "sqlmesh plan --auto-apply --no-prompts"
+RUN = "sqlmesh run"
 
 
 def project(signals: str = SIGNAL) -> dict[str, str]:

@@ -43,7 +43,8 @@ class Airflow:
 
     def __init__(self, programs: Path, home: Path, **variables: str) -> None:
         """Install the provider and make the database; all processes get the `variables`."""
-        self._programs, self._home = programs, home
+        self._programs = programs
+        self._home = home
         self.dags = home / "dags"
         self.dags.mkdir(parents=True)
         install(home / "installed")
@@ -78,11 +79,10 @@ class Airflow:
             "scheduler": {"scheduler_idle_sleep_time": 0.3},
             "usage_data_collection": {"enabled": False},
         }
-        options = {
-            f"AIRFLOW__{section}__{name}".upper(): str(value)
-            for section, values in sections.items()
-            for name, value in values.items()
-        }
+        options = {}
+        for section, values in sections.items():
+            for name, value in values.items():
+                options[f"AIRFLOW__{section}__{name}".upper()] = str(value)
         ours = Path(sys.executable).parent  # which has the command `noted-time`
         path = os.pathsep.join([str(self._programs), str(ours), os.environ["PATH"]])
         own_variables = {
@@ -151,19 +151,22 @@ class Airflow:
         path = f"{self._url}/api/v2/dags/{dag}"
         return HTTP.get(path, headers=self._admin).is_success
 
-    def begin(self, dag: str, time: str) -> None:
+    def wait_for_dag(self, dag: str) -> None:
         wait_until(lambda: self.knows(dag))
+
+    def begin(self, dag: str, time: str) -> None:
+        self.wait_for_dag(dag)
         times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), time)
         self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
 
     def begin_by_hand(self, dag: str, run_after: str) -> None:
         """Begin a run without a logical date, so without a data interval."""
-        wait_until(lambda: self.knows(dag))
+        self.wait_for_dag(dag)
         times = {"logical_date": None, "run_after": run_after}
         self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
 
     def unpause(self, dag: str) -> None:
-        wait_until(lambda: self.knows(dag))
+        self.wait_for_dag(dag)
         self.call("PATCH", f"/dags/{dag}", {"is_paused": False})
 
     def list_tries(self, dag: str, task: str) -> list[str]:

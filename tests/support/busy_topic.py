@@ -21,16 +21,17 @@ class Busy:
     """Four producers of a topic; three use overlapping transactions."""
 
     def __init__(self, flights: Flights, seed: int) -> None:
-        self._flights, self._chance = flights, random.Random(seed)
+        self._flights = flights
+        self._chance = random.Random(seed)
         config = {**flights.broker.config, "linger.ms": 0, "log_level": 2}
-        self._producers = [
-            Producer({**config, **({"transactional.id": f"{flights.topic}-{n}"} if n else {})})
-            for n in range(4)
-        ]
-        for producer in self._producers[1:]:
+        self._producers = [Producer(config)]
+        for number in range(1, 4):
+            producer = Producer({**config, "transactional.id": f"{flights.topic}-{number}"})
             producer.init_transactions(60)
+            self._producers.append(producer)
         self._open = set[Producer]()
-        self.partitions, self.time = 2, BUSY_TIME
+        self.partitions = 2
+        self.time = BUSY_TIME
 
     def write(self) -> None:
         """Write records up to `DELAY` out of order, and begin or end transactions."""
@@ -54,12 +55,11 @@ class Busy:
         self._flights.broker.grow(topic, self.partitions)
 
         def all_know() -> bool:
-            topic_lists = (
-                producer.list_topics(topic, timeout=PATIENCE_S) for producer in self._producers
-            )
-            return all(
-                len(topics.topics[topic].partitions) == self.partitions for topics in topic_lists
-            )
+            for producer in self._producers:
+                topics = producer.list_topics(topic, timeout=PATIENCE_S).topics
+                if len(topics[topic].partitions) != self.partitions:
+                    return False
+            return True
 
         wait_until(all_know)
 

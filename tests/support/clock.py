@@ -32,7 +32,9 @@ class Clock:
     def __init__(
         self, spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
     ) -> None:
-        self.spark, self.broker, self.output = spark, broker, output
+        self.spark = spark
+        self.broker = broker
+        self.output = output
         self.name = name = f"clock-{uuid4().hex[:8]}"
         self.marks = controller.stream(name)
         self.ends: dict[int, int] = {}
@@ -41,15 +43,14 @@ class Clock:
 
     def write(self, *seconds: int, partitions: tuple[int, ...] = (0, 1)) -> None:
         """Write two records of each second to each of the partitions."""
-        rows = [
-            (partition, str(second), START_MS + 1000 * second + 400 * n)
-            for second in seconds
-            for partition in partitions
-            for n in range(2)
-        ]
+        rows = []
+        for second in seconds:
+            time = START_MS + 1000 * second
+            for partition in partitions:
+                rows.append((partition, str(second), time))
+                rows.append((partition, str(second), time + 400))
+                self.ends[partition] = self.ends.get(partition, 0) + 2
         self.broker.send(self.name, rows)
-        for partition, _, _ in rows:
-            self.ends[partition] = self.ends.get(partition, 0) + 1
 
     def begin(self, partition: int, second: int) -> Producer:
         """Write a record in a transaction, which stays open."""

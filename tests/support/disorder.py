@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from tests.support.noted_stream import NotedStream
 
@@ -39,7 +40,8 @@ def disorder(
             now = tuple(row for _, row in timed_rows[first : first + 5])
             time = min(waiting, default=span_ms + delay_ms)
             steps.append((noted_at, Step(f"w{index}", index % 2, now, time)))
-    return [step for _, step in sorted(steps, key=lambda step: step[0])]
+    steps.sort(key=itemgetter(0))
+    return [step for _, step in steps]
 
 
 def replay(stream: NotedStream, steps: Sequence[Step]) -> None:

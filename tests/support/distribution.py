@@ -68,9 +68,10 @@ def find_group(nodeid: str) -> str:
             return file
         return "spark and kafka" if re.search("Broker|[.]broker", text) else "spark"
     if "kafka" in file:
+        if file in IN_JAVA:
+            return "kafka and java"
         is_observed = file in OBSERVED or "/observe/tests/" in file
-        observed_suffix = " observed" * is_observed
-        return "kafka and java" if file in IN_JAVA else f"kafka{observed_suffix}"
+        return "kafka observed" if is_observed else "kafka"
     waiting = ("tests/browser/", "tests/operations/")
     return file.split("/")[1] if file.startswith(waiting) else file
 
@@ -78,4 +79,6 @@ def find_group(nodeid: str) -> str:
 def rank_test(nodeid: str) -> int:
     """Return a sort key that puts the longest groups first."""
     group = find_group(nodeid)
-    return 0 if group.startswith("spark") else 1 if group in LONG else 2
+    if group.startswith("spark"):
+        return 0
+    return 1 if group in LONG else 2

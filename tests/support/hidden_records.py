@@ -88,11 +88,18 @@ def check_hidden_record(flights: Flights, record: HiddenRecord) -> None:
 def check_open_transaction(flights: Flights, looks: Sequence[Callable[[], Seen]]) -> None:
     """Check that all looks name an open transaction, and no longer name it once it is committed."""
     producer = begin_transaction(flights.broker, flights.topic, encode_time(NINE), partition=0)
-    open_facts = [fact for look in looks for fact in look().because]
+    open_places = list_places(looks)
     producer.commit_transaction(60)
     wait_until(lambda: looks[0]().ends == {0: 2})
-    facts = [fact for look in looks for fact in look().because]
+    places = list_places(looks)
 
-    places = [(fact.kind, fact.segment, fact.offset) for fact in open_facts]
-    assert places == [("open_transaction", 0, 0)] * len(looks)
-    assert facts == []
+    assert open_places == [("open_transaction", 0, 0)] * len(looks)
+    assert places == []
+
+
+def list_places(looks: Sequence[Callable[[], Seen]]) -> list[tuple[str, int, int]]:
+    """Return the kind and the place of each fact that the looks name."""
+    places: list[tuple[str, int, int]] = []
+    for look in looks:
+        places += [(fact.kind, fact.segment, fact.offset) for fact in look().because]
+    return places

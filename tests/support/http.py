@@ -75,7 +75,8 @@ async def serve_app(
 
     A request, and the controller's end, take at most `PATIENCE_S`.
     """
-    gate, forwarding = gate or Gate(), Forwarding(controller, peers)
+    gate = gate or Gate()
+    forwarding = Forwarding(controller, peers)
     api = create_api(controller, gate, forwarding)
     app = Middleware(api, controller, gate, forwarding)
 

@@ -37,12 +37,7 @@ class KeptStream:
         self.now = 0
         changes = {name: getattr(settings, name) for name in settings.__struct_fields__}
         changes["mark_interval_ms"] = LONG_MS
-        order = ANONYMOUS_ORDER
-        self.commit(
-            lambda draft: operations.put(
-                self.streams, draft, order, NAME, changes, new_id="id-1", most_streams=1
-            )
-        )
+        self._put(changes, new_id="id-1")
 
     @property
     def stream(self) -> StreamState:
@@ -89,25 +84,27 @@ class KeptStream:
             self.commit(self.stream.advance_due)
 
     def remove(self, writer: str, domain: str | None = None) -> None:
-        self.commit(
-            lambda draft: operations.remove(
-                self.stream, draft, ANONYMOUS_ORDER, writer, domain=domain
-            )
-        )
+        def work(draft: Draft) -> None:
+            operations.remove(self.stream, draft, ANONYMOUS_ORDER, writer, domain=domain)
+
+        self.commit(work)
 
     def suspend_timeout(self, writer: str, ms: int | None) -> None:
-        self.commit(
-            lambda draft: operations.suspend_timeout(
-                self.stream, draft, ANONYMOUS_ORDER, writer, ms
-            )
-        )
+        def work(draft: Draft) -> None:
+            operations.suspend_timeout(self.stream, draft, ANONYMOUS_ORDER, writer, ms)
+
+        self.commit(work)
 
     def reconfigure(self, **changes: Any) -> None:  # noqa: ANN401 - settings
-        self.commit(
-            lambda draft: operations.put(
-                self.streams, draft, ANONYMOUS_ORDER, NAME, changes, new_id="", most_streams=1
-            )
-        )
+        self._put(changes, new_id="")
+
+    def _put(self, changes: Mapping[str, Any], new_id: str) -> None:
+        order = ANONYMOUS_ORDER
+
+        def work(draft: Draft) -> None:
+            operations.put(self.streams, draft, order, NAME, changes, new_id=new_id, most_streams=1)
+
+        self.commit(work)
 
     def scale(self, sealed: Mapping[int, int], created: Mapping[int, tuple[int, ...]]) -> None:
         event = ScaleEvent(sealed, created)
@@ -208,7 +205,8 @@ def list_next_marks(stream: StreamState, moment: Moment) -> Iterator[tuple[str, 
 
 
 def list_requirements(names: list[str]) -> Iterator[Requirement]:
-    yield from (Requirement(require=(name,)) for name in names)
+    for name in names:
+        yield Requirement(require=(name,))
     yield Requirement(require_known=True)
     yield Requirement(require_all=True)
     yield Requirement(require_known=True, from_time=EARLIEST)
@@ -237,7 +235,11 @@ def _list_verdicts(view: View) -> Iterator[tuple[str, object]]:
 
 
 def _list_times(marks: list[Mark]) -> list[int]:
-    return sorted({max(0, mark.lower - before) for mark in marks for before in (0, 1)})
+    times = set()
+    for mark in marks:
+        times.add(max(0, mark.lower))
+        times.add(max(0, mark.lower - 1))
+    return sorted(times)
 
 
 def _list_windows(view: View) -> Iterator[tuple[str, object]]:

@@ -5,7 +5,7 @@ import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +20,9 @@ from tools.trials.starting import UNCONNECTED
 
 MINUTE_MS = 60_000
 START_MS = 1_357_002_000_000
-PERIOD_MS, PERIODS, ROWS = 16 * MINUTE_MS, 3, 30
+PERIOD_MS = 16 * MINUTE_MS
+PERIODS = 3
+ROWS = 30
 """Departures in each period of time. The writers note its end after its second step."""
 
 STEPS = 2 * PERIODS
@@ -33,8 +35,11 @@ BEFORE_MS = {"departures": 0, "arrivals": MINUTE_MS}
 UNTIL_MS = END_MS - MINUTE_MS - 1
 """The watermark of a finished query."""
 
-WINDOW_MS, GAP_MS, SOON_MS = 5 * MINUTE_MS, MINUTE_MS // 2, 10 * MINUTE_MS
-AGAIN_MS, KEPT_MS = 3 * MINUTE_MS, 4 * MINUTE_MS
+WINDOW_MS = 5 * MINUTE_MS
+GAP_MS = MINUTE_MS // 2
+SOON_MS = 10 * MINUTE_MS
+AGAIN_MS = 3 * MINUTE_MS
+KEPT_MS = 4 * MINUTE_MS
 """The longest time until a departure is repeated, and the time it is remembered."""
 
 WAYS: dict[str, dict[str, int]] = {
@@ -108,16 +113,23 @@ def sessions(left: Events, _: Events) -> Iterator[Any]:
     for time, name in sorted(left):
         times[name[0]].append(time)
     for carrier, session_times in times.items():
-        ends = [
-            i for i, (first, two) in enumerate(pairwise(session_times), 1) if two - first >= GAP_MS
-        ]
-        for first, last in pairwise([0, *ends, len(session_times)]):
-            yield carrier, session_times[first], session_times[last - 1] + GAP_MS, last - first
+        start = end = session_times[0]
+        count = 0
+        for time in session_times:
+            if time - end >= GAP_MS:
+                yield carrier, start, end + GAP_MS, count
+                start = time
+                count = 0
+            end = time
+            count += 1
+        yield carrier, start, end + GAP_MS, count
 
 
 def names(left: Events, _: Events) -> Iterator[Any]:
     """Yield (name) of each departure once."""
-    yield from ((name,) for name in {name for _, name in left})
+    departed_names = {name for _, name in left}
+    for name in departed_names:
+        yield (name,)
 
 
 def distinct(left: Events, _: Events) -> Iterator[Any]:
@@ -141,8 +153,12 @@ def outer(left: Events, right: Events) -> Iterator[Any]:
 
 def timers(left: Events, _: Events) -> Iterator[Any]:
     """Yield (carrier, end, count) of each window."""
-    counts = Counter((name[0], time // WINDOW_MS * WINDOW_MS + WINDOW_MS) for time, name in left)
-    yield from ((*key, count) for key, count in counts.items())
+    counts = Counter[tuple[str, int]]()
+    for time, name in left:
+        end = time // WINDOW_MS * WINDOW_MS + WINDOW_MS
+        counts[name[0], end] += 1
+    for (carrier, end), count in counts.items():
+        yield carrier, end, count
 
 
 NOT_STRICT = "-not-strict"
@@ -169,8 +185,11 @@ def find_not_killed(batches: Sequence[Runs]) -> list[str]:
     >>> find_not_killed([{1: ["a"], 2: ["a"]}, {2: ["b"]}, {2: ["c"]}])
     ['no kill between batches 0 and 1', 'no kill between batches 1 and 2']
     """
-    pairs = enumerate(pairwise(max(runs) for runs in batches))
-    return [f"no kill between batches {n} and {n + 1}" for n, (first, two) in pairs if first == two]
+    laws = []
+    for number, (runs, next_runs) in enumerate(pairwise(batches)):
+        if max(runs) == max(next_runs):
+            laws.append(f"no kill between batches {number} and {number + 1}")
+    return laws
 
 
 def find_last_batch(checkpoint: Path, log: str) -> int:
@@ -190,7 +209,8 @@ class Output:
     """The output of a query, and its checkpoint."""
 
     def __init__(self, root: Path, marks: str, operator: str) -> None:
-        self.directory, self.checkpoint = (root / part / marks / operator for part in "oc")
+        self.directory = root / "o" / marks / operator
+        self.checkpoint = root / "c" / marks / operator
         self.asked: dict[str, object] = {
             "marks": marks,
             "operator": operator.removesuffix(NOT_STRICT),
@@ -214,14 +234,17 @@ class Trial(ExitStack):
 
     def __init__(self, broker: Broker, served: Served, directory: Path, python: str) -> None:
         super().__init__()
-        self._broker, self._directory, self._chance = broker, directory, Random(57)
+        self._broker = broker
+        self._directory = directory
+        self._chance = Random(57)
         left = list(departures(self._chance))
         events = {"departures": left, "arrivals": list(arrivals(self._chance, left))}
         self._steps = {
             name: divide(self._chance, events_of_topic) for name, events_of_topic in events.items()
         }
         self._ends = {name: Counter[int]() for name in events}
-        self._streams, self._relays = {}, {}
+        self._streams = {}
+        self._relays = {}
         for name in events:
             broker.create(name)
             self._streams[name] = stream = served.stream(name)
@@ -235,11 +258,9 @@ class Trial(ExitStack):
             "python": python,
             "settings": {"spark.jars": ",".join(connector()), **SETTINGS},
         }
-        self._outputs = {
-            (marks, operator): Output(directory, marks, operator)
-            for marks in WAYS
-            for operator in TRUTHS
-        }
+        self._outputs = {}
+        for way in product(WAYS, TRUTHS):
+            self._outputs[way] = Output(directory, *way)
         self._runs = 0
         self.killed: Counter[tuple[str, str]] = Counter()
 
@@ -258,25 +279,28 @@ class Trial(ExitStack):
 
     def find_broken(self, marks: str, operator: str) -> list[object]:
         """Return the laws that a query's output breaks, by all records of the topics."""
-        left, right = (
-            [(record.time, (record.value or b"").decode()) for record in self._broker.records(name)]
-            for name in self._steps
-        )
+        left = self._read_events("departures")
+        right = self._read_events("arrivals")
         truth = [json.dumps(row) for row in TRUTHS[operator](left, right)]
         batches = self._outputs[marks, operator].batches()
-        output = [row for runs in batches for row in runs[max(runs)]]
-        runs_of_batches = {n: [runs[run] for run in sorted(runs)] for n, runs in enumerate(batches)}
+        output: list[str] = []
+        runs_of_batches = {}
+        for number, runs in enumerate(batches):
+            output += runs[max(runs)]
+            runs_of_batches[number] = [runs[run] for run in sorted(runs)]
         broken_laws = judge(expected=truth, output=output, batches=runs_of_batches)
         return [*broken_laws, *find_not_killed(batches)]
 
+    def _read_events(self, topic: str) -> list[Event]:
+        records = self._broker.records(topic)
+        return [(record.time, (record.value or b"").decode()) for record in records]
+
     def _is_killed(self) -> bool:
         """Run a driver of unfinished queries, again if its Python took too long to start."""
-        unfinished_outputs = [
-            output for output in self._outputs.values() if not is_finished(output.checkpoint)
-        ]
-        queries: list[dict[str, object]] = [
-            {**output.asked, "dies": self._chance.choice(PLACES)} for output in unfinished_outputs
-        ]
+        queries: list[dict[str, object]] = []
+        for output in self._outputs.values():
+            if not is_finished(output.checkpoint):
+                queries.append({**output.asked, "dies": self._chance.choice(PLACES)})
         while True:
             self._runs += 1
             log = self._directory / f"driver-{self._runs}.log"

@@ -23,7 +23,8 @@ class Loopback:
                 """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads, self._server.block_on_close = True, False
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 

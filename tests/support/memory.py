@@ -13,7 +13,8 @@ class Usage:
     def __init__(self, pid: int) -> None:
         self._proc = Path(f"/proc/{pid}")
         (self._proc / "clear_refs").write_text("5")  # forgets the peak
-        self._memory, self._cpu = self._peak(), self._seconds()
+        self._memory = self._peak()
+        self._cpu = self._seconds()
 
     def memory(self) -> float:
         """Return by how many MiB its peak has grown."""

@@ -46,7 +46,8 @@ class NextVersion:
         )
         schema.write_text(text.replace(this_line, next_line))
         assert schema.read_text() != text
-        self.code, self.migrations = code, code / "migrations"
+        self.code = code
+        self.migrations = code / "migrations"
         migration = self.migrations / "versions" / f"{NEXT}_colours.py"
         migration.write_text(MIGRATION.format(oldest=oldest))
 

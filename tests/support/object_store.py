@@ -91,8 +91,12 @@ class ObjectStore(Loopback):
 
     def _listing(self, bucket: str, directory: Path, template: str) -> Iterator[str]:
         outer = "EnumerationResults" if template is BLOB else "ListBucketResult"
-        yield f"<{outer}><KeyCount>0</KeyCount>" + "<Blobs>" * (template is BLOB)
+        yield f"<{outer}><KeyCount>0</KeyCount>"
+        if template is BLOB:
+            yield "<Blobs>"
         for file in sorted(directory.iterdir()) if directory.is_dir() else ():
             key = file.relative_to(self.root / bucket).as_posix()
             yield template.format(escape(key), file.stat().st_size)
-        yield "</Blobs>" * (template is BLOB) + f"</{outer}>"
+        if template is BLOB:
+            yield "</Blobs>"
+        yield f"</{outer}>"

@@ -17,7 +17,12 @@ def read_plan(checkpoint: Path, batch: int | None = None) -> list[Any]:
     log = checkpoint / "offsets"
     number = list_batches(log)[-1] if batch is None else batch
     lines = (log / str(number)).read_text().split("\n")[1:]
-    return [None if line == "-" else json.loads(line) for line in lines]
+    return [_parse_offset(line) for line in lines]
+
+
+def _parse_offset(line: str) -> object:
+    """Return an offset; `None` for a source without one."""
+    return None if line == "-" else json.loads(line)
 
 
 def plan(
@@ -30,8 +35,9 @@ def plan(
     """Plan a batch of the query `q`; a source without an offset has `None`."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "metadata").write_text('{"id": "q"}')
-    ends = ["-" if offset is None else json.dumps(offset) for offset in offsets]
-    lines = [version, json.dumps(dict(metadata)), *ends]
+    lines = [version, json.dumps(dict(metadata))]
+    for offset in offsets:
+        lines.append("-" if offset is None else json.dumps(offset))
     (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
 
 

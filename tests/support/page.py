@@ -223,16 +223,19 @@ def _squeeze(text: str) -> str:
     """Return the text without durations, recent hours, rules, empty lines and column widths."""
     steady_text = DURATION.sub("DURATION", text.replace("─", ""))
     steady_text = RECENT_HOUR.sub("HOUR:", steady_text)
-    lines = (" ".join(line.split()) for line in steady_text.splitlines())
-    return "\n".join(filter(None, lines))
+    lines = steady_text.splitlines()
+    return "\n".join(" ".join(line.split()) for line in lines if line.strip())
 
 
 def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    if isinstance(value, dict):
-        return {
-            name: type(element).__name__
-            if name in CHANGING and element != ANY
-            else _without_changing(element)
-            for name, element in value.items()
-        }
-    return list(map(_without_changing, value)) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_changing(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    steady_value = {}
+    for name, element in value.items():
+        if name in CHANGING and element != ANY:
+            steady_value[name] = type(element).__name__
+        else:
+            steady_value[name] = _without_changing(element)
+    return steady_value

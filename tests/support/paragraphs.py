@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ANY, REST = "...", "…"
+ANY = "..."
+REST = "…"
 GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
 """A string, an omitted value after its colon, and omitted fields or elements."""
 
@@ -25,6 +27,14 @@ def read_paragraphs(file: Path) -> list[Any]:
         pytest.param(acts_of_paragraph, id=fact)
         for acts_of_paragraph, fact in zip(acts, facts, strict=True)
     ]
+
+
+def read_files(files: Iterable[Path]) -> list[Any]:
+    """Return the acts of each paragraph of all files, as `read_paragraphs`."""
+    paragraphs = []
+    for file in files:
+        paragraphs += read_paragraphs(file)
+    return paragraphs
 
 
 def is_answer(expected: str, answer: str) -> bool:
@@ -70,7 +80,9 @@ def matches(expected: Any, answer: Any) -> bool:  # noqa: ANN401 - any JSON
         return is_whole and all(k in answer and matches(expected[k], answer[k]) for k in names)
     if isinstance(expected, list) and isinstance(answer, list):
         if expected[-1:] == [REST]:
-            expected, answer = expected[:-1], answer[: len(expected) - 1]
-        are_many = len(expected) == len(answer)
-        return are_many and all(map(matches, expected, answer))
+            expected = expected[:-1]
+            answer = answer[: len(expected)]
+        if len(expected) != len(answer):
+            return False
+        return all(matches(*pair) for pair in zip(expected, answer, strict=True))
     return bool(expected in (ANY, answer) and (expected == ANY or type(expected) is type(answer)))

@@ -25,7 +25,9 @@ import psycopg
 from controller.store.postgres import connect
 from tools.trials.waiting import PATIENCE_S
 
-TLS_CODE, GSS_CODE, VERSION_3 = 80877103, 80877104, 196608
+TLS_CODE = 80877103
+GSS_CODE = 80877104
+VERSION_3 = 196608
 SHOWN_PARAMETERS = (
     "server_version",
     "server_encoding",

@@ -36,16 +36,12 @@ def find_lost(
     create_if_new(database)  # as at a controller's start
     with closing(open_store(database)) as store:
         assert store.damage() is None
-        streams = [stream.id for stream in store.streams()]
-        members = [member for stream in streams for member in store.members(stream)]
-        marks = {
-            str(appended_mark.mark.lower)
-            for stream in streams
-            for appended_mark in store.marks(stream, "default")
-        }
-    last = max((int(member.times["default"]) for member in members), default=0)
-    return {
-        time
-        for time in cut.find_durable(acknowledged_times)
-        if int(time) > last or time not in marks
-    }
+        last = 0
+        lowers = set()
+        for stream in store.streams():
+            for member in store.members(stream.id):
+                last = max(last, int(member.times["default"]))
+            for appended_mark in store.marks(stream.id, "default"):
+                lowers.add(str(appended_mark.mark.lower))
+    times = cut.find_durable(acknowledged_times)
+    return {time for time in times if int(time) > last or time not in lowers}

@@ -1,5 +1,6 @@
 """The output of a streaming query, batch by batch."""
 
+from itertools import chain
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
@@ -20,7 +21,8 @@ class QueryOutput:
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
-        return sorted(tuple(row) for batch in self.batches.values() for row in batch)
+        rows = chain.from_iterable(self.batches.values())
+        return sorted(tuple(row) for row in rows)
 
     def start(self, events: DataFrame, *, available_now: bool = False) -> StreamingQuery:
         """Start, or restart from the checkpoint."""

@@ -50,15 +50,16 @@ def render_table(table: Mapping[str, Any]) -> str:
     | `read_relayed_kafka` | - |
     ...
     """
-    head = [HEAD.strip("| "), *(release_row["pyspark"] for release_row in table.values())]
-    rows = [
-        [
-            shown_feature,
-            *("✓" if name in release_row["passed"] else "-" for release_row in table.values()),
-        ]
-        for name, shown_feature in FEATURES.items()
+    releases = table.values()
+    lines = [
+        [HEAD.strip("| "), *(release["pyspark"] for release in releases)],
+        ["---", *[":-:"] * len(table)],
     ]
-    lines = [head, ["---", *[":-:"] * len(table)], *rows]
+    for name, shown_feature in FEATURES.items():
+        line = [shown_feature]
+        for release in releases:
+            line.append("✓" if name in release["passed"] else "-")
+        lines.append(line)
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

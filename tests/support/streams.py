@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from noted_time.rules import Aggregator, Seal, SealRequest
+from noted_time.rules import Aggregator, Member, Seal, SealRequest
+from noted_time.rules.membership import Membership
 from noted_time.values import Accepted, Mark, Note, Refused, StreamSettings, WaitForWriters, Waiting
 from noted_time.values.settings import ReturningWriter
 
@@ -52,11 +53,11 @@ def restart(
     and declaration.
     """
     times = appended_served_ms or {}
-    last = {
-        domain: (mark, times.get(domain, 0))
-        for domain in stream.settings.domains
-        if (mark := stream.domains[domain].last) is not None
-    }
+    last = {}
+    for name in stream.settings.domains:
+        mark = stream.domains[name].last
+        if mark is not None:
+            last[name] = (mark, times.get(name, 0))
     restarted_stream = Aggregator(
         stream.settings,
         stream.succession,
@@ -66,24 +67,27 @@ def restart(
         unbounded_domains=stream.unbounded,
         forgotten_lowers=stream.forgotten_lowers,
     )
-    absences = {
-        domain.name: {
-            writer: numbers for writer, numbers in domain.roster.forgotten.items() if numbers
-        }
-        for domain in stream.domains
-    }
-    memberships = {
-        writer: {
-            domain.name: row
-            for domain, track in stream.domains.list_tracks(member)
-            if (row := domain.roster.find_row(track)) is not None
-        }
-        for writer, member in stream.domains.members.items()
-    }
+    absences = {}
+    for domain in stream.domains:
+        forgotten = domain.roster.forgotten.items()
+        absences[domain.name] = {writer: numbers for writer, numbers in forgotten if numbers}
+    memberships = {}
+    for writer, member in stream.domains.members.items():
+        memberships[writer] = _find_rows(stream, member)
     restarted_stream.restore(
         [stream.record(writer) for writer in stream.writers()], memberships, absences
     )
     return restarted_stream
+
+
+def _find_rows(stream: Aggregator, member: Member) -> dict[str, Membership]:
+    """Return the rows of a member by domain."""
+    rows = {}
+    for domain, track in stream.domains.list_tracks(member):
+        row = domain.roster.find_row(track)
+        if row is not None:
+            rows[domain.name] = row
+    return rows
 
 
 def seal(

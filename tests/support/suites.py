@@ -23,8 +23,12 @@ def find_programs(name: str) -> Path:
 
 def skip_others(items: Iterable[pytest.Item]) -> None:
     """Skip the tests of other suites."""
-    other_suites = [suite for suite in WHOLE if _variable(suite.name) not in os.environ]
-    names = {ROOT / folder: suite.name for suite in other_suites for folder in suite.folders}
+    names = {}
+    for suite in WHOLE:
+        if _variable(suite.name) in os.environ:
+            continue
+        for path in suite.folders:
+            names[ROOT / path] = suite.name
     for item in items:
         for folder, name in names.items():
             if item.path.is_relative_to(folder):

@@ -28,7 +28,7 @@ from spark_integration import Ingestion
 from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.core.test_scenarios import show_value
 from tests.support.clock import START_MS, Clock, MakeClock, Option
-from tests.support.paragraphs import read_paragraphs
+from tests.support.paragraphs import read_files
 from tests.support.queries import count_per_second
 from tests.support.scenarios import Scenario
 from tools.trials.waiting import eventually
@@ -53,9 +53,11 @@ class TopicScenario(Scenario):
         self, make_clock: MakeClock, kind: type[Clock], caplog: pytest.LogCaptureFixture
     ) -> None:
         super().__init__(caplog)
-        self.make, self.topics = make_clock, [make_clock(kind)]
+        self.make = make_clock
+        self.topics = [make_clock(kind)]
         self.subject = self.clock = self.topics[0]
-        self.broker, self.output = self.clock.broker, self.clock.output
+        self.broker = self.clock.broker
+        self.output = self.clock.output
         self.query: StreamingQuery | None = None
         self.batches = -1
 
@@ -99,9 +101,10 @@ class TopicScenario(Scenario):
     def observe(self, second: int) -> None:
         """Let an observer poll the topic at a second."""
         clock = self.clock
+        time = START_MS + 1000 * second
         with WriterClient(clock.name, "eye", controller=clock.url, domains=["ingestion"]) as client:
             ends = KafkaEnds(clock.broker.config, clock.name)
-            IngestionNoter(client, ends, clock=lambda: START_MS + 1000 * second).look()
+            IngestionNoter(client, ends, clock=lambda: time).look()
             client.flush()
 
     def grow(self, partitions: int) -> None:
@@ -189,7 +192,7 @@ class TopicScenario(Scenario):
 
 def read_scenarios(*files: str) -> list[Any]:
     """Return the acts of each scenario of these files, as parameters of a test."""
-    return [paragraph for name in files for paragraph in read_paragraphs(TOPICS / f"{name}.txt")]
+    return read_files(TOPICS / f"{name}.txt" for name in files)
 
 
 def play(

@@ -29,7 +29,10 @@ class Warehouse:
     """
 
     def __init__(self, directory: Path, tool: Path, table: str, served: Served) -> None:
-        self.directory, self._tool, self._table, self.served = directory, tool, table, served
+        self.directory = directory
+        self._tool = tool
+        self._table = table
+        self.served = served
         self.stream = uuid4().hex
         expected_writers = ["lima", "oslo"]
         served.create(self.stream, expected_writers=expected_writers, writer_timeout_ms=HOUR_MS)

@@ -29,12 +29,15 @@ def list_steps(page: str) -> list[tuple[str, str, str]]:
     steps = []
     for path, lines in STEP.findall(page):
         marked_lines = [line.removeprefix("   ") for line in lines.splitlines()]
-        before, after = (
-            "".join(f"{line[1:]}\n" for line in marked_lines if line[:1] in kept_signs)
-            for kept_signs in (" -", " +")
-        )
+        before = join_lines(marked_lines, " -")
+        after = join_lines(marked_lines, " +")
         steps.append((path, before, after))
     return steps
+
+
+def join_lines(marked_lines: list[str], signs: str) -> str:
+    """Return the lines that begin with one of the signs, without the sign."""
+    return "".join(f"{line[1:]}\n" for line in marked_lines if line[:1] in signs)
 
 
 @pytest.fixture

@@ -27,7 +27,9 @@ def density(root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
 def test_dense_line_is_counted(density: Any, line: str, kinds: list[str]) -> None:  # noqa: ANN401
     density.add(Path("a.py"), line)
 
-    counted = [kind for kind, places in sorted(density.places.items()) for _ in places]
+    counted = []
+    for kind, places in sorted(density.places.items()):
+        counted += [kind] * len(places)
     assert [kind[: len(start)] for kind, start in zip(counted, kinds, strict=True)] == kinds
 
 

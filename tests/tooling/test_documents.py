@@ -2,7 +2,9 @@
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,23 +31,25 @@ def text_of(page: Path) -> str:
     return CODE.sub("", page.read_text(encoding="utf-8"))
 
 
+def show_path(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text_of(page)))
     return {heading.replace(" ", "-") for heading in words}
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, *ROOT.glob(".github/*.md")], ids=lambda page: str(page.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob(".github/*.md")], ids=show_path)
 def test_links_lead_somewhere(page: Path) -> None:
     """Pages and headings may be renamed only with their links."""
-    broken = [
-        f"{file}#{anchor}"
-        for file, anchor in LINK.findall(text_of(page))
-        if not (target := page.parent / file if file else page).exists()
-        or (anchor and target.suffix == ".md" and anchor not in anchors(target))
-    ]
+    broken = []
+    for file, anchor in LINK.findall(text_of(page)):
+        target = page.parent / file if file else page
+        has_anchors = target.suffix == ".md" and target.exists()
+        if not target.exists() or (anchor and has_anchors and anchor not in anchors(target)):
+            broken.append(f"{file}#{anchor}")
 
     assert broken == []
 
@@ -57,16 +61,20 @@ def test_the_license_names_one_holder(root: Path) -> None:
     assert [holder in (root / name).read_text() for name in ("LICENSE", "NOTICE")] == [True] * 2
 
 
+def list_pages(nav: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the pages of the navigation, a page or a group an entry."""
+    for titled_entry in nav:
+        for pages in titled_entry.values():
+            if isinstance(pages, str):
+                yield pages
+            else:
+                yield from list_pages(pages)
+
+
 def test_every_page_is_in_the_navigation_of_the_site(root: Path) -> None:
     """Decisions are listed by their own index."""
     config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text())
-    groups = [entry for group in config["project"]["nav"] for entry in group.values()]
-    listed_pages = {
-        page
-        for group in groups
-        for pages in ([{"": group}] if isinstance(group, str) else group)
-        for page in pages.values()
-    }
+    listed_pages = {*list_pages(config["project"]["nav"])}
     decisions = root / "docs" / "explain" / "decisions"
     written_pages = {str(page.relative_to(root)) for page in PAGES if page.parent != decisions}
     index = (decisions / "README.md").read_text()
@@ -107,9 +115,7 @@ def too_long(page: str) -> list[str]:
     return [line for line in prose if " " in ITEM.sub("", BLOCK.sub("code", line).strip())]
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=show_path)
 def test_prose_wraps(page: Path) -> None:
     """A paragraph is not one line."""
     assert too_long(page.read_text(encoding="utf-8")) == []
@@ -134,7 +140,7 @@ def test_files_and_their_lines_are_short(name: str) -> None:
     lines = TEXTS[name].splitlines()
 
     assert len(lines) <= MOST_LINES
-    assert max(map(len, lines)) <= MOST_COLUMNS
+    assert max(len(line) for line in lines) <= MOST_COLUMNS
     assert "\t" not in TEXTS[name]
 
 
@@ -169,14 +175,14 @@ NOT_LITERAL = {  # composed of two texts or with a value, or Spark's own
 def test_messages_quoted_in_symptoms_are_in_the_code(root: Path) -> None:
     """Between the dots of a quote, which stand for what varies."""
     page = (root / "docs" / "guides" / "symptoms.md").read_text("utf-8")
-    code = "".join(
-        re.sub(r'"\s*\+?\s*f?"', "", path.read_text("utf-8"))
-        for pattern in ("*.py", "*.java", "*.js")
-        for top in CODE_FOLDERS
-        for path in (root / top).rglob(pattern)
-    )
-    cells = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
-    quotes = (quote for cell in cells for quote in QUOTED.findall(cell))
-    parts = {part.strip(" ,;'") for quote in quotes for part in quote.split("…")}
+    code = ""
+    for top in CODE_FOLDERS:
+        for path in (root / top).rglob("*.*"):
+            if path.suffix in {".py", ".java", ".js"}:
+                code += re.sub(r'"\s*\+?\s*f?"', "", path.read_text("utf-8"))
+    parts = set()
+    for cell in re.findall(r"^\| (.*?) \|", page, re.MULTILINE):
+        for quote in QUOTED.findall(cell):
+            parts |= {part.strip(" ,;'") for part in quote.split("…")}
 
     assert {part for part in parts if len(part) > 5 and part not in code} - NOT_LITERAL == set()

@@ -11,7 +11,7 @@ import threading
 import tomllib
 from contextlib import nullcontext
 from io import StringIO
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,9 +66,11 @@ def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
         home.mkdir(exist_ok=True)
 
     monkeypatch.setattr(environments, "make_venv", make_venv)
-    monkeypatch.setattr(
-        environments, "pip", lambda _env, _home, *arguments: calls.append(arguments)
-    )
+
+    def pip(_env: object, _home: Path, *arguments: str) -> None:
+        calls.append(arguments)
+
+    monkeypatch.setattr(environments, "pip", pip)
     monkeypatch.setattr(environments, "runs", lambda _env, *_words: (clone / ".venv").exists())
     return calls
 
@@ -475,7 +477,7 @@ def list_requirements(root: Path) -> set[str]:
         *project["project"]["optional-dependencies"].values(),
         *project["dependency-groups"].values(),
     ]
-    return {re.split(r"[^\w.-]", line)[0] for group in groups for line in group}
+    return {re.split(r"[^\w.-]", line)[0] for line in chain.from_iterable(groups)}
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -554,7 +556,9 @@ def test_table_has_the_installed_releases(root: Path, table: dict[str, Any]) -> 
 
 def test_releases_that_passed_are_accepted(table: dict[str, Any]) -> None:
     """`NEEDED_RELEASES` has the oldest release of a feature; other features work with all."""
-    features = {feature for release_row in table.values() for feature in release_row["passed"]}
+    features = set[str]()
+    for release_row in table.values():
+        features.update(release_row["passed"])
     kafka = {"read_noted_kafka": NEEDED_RELEASES['read_noted_kafka(marks="ahead")']}
     needs = {
         feature: {**NEEDED_RELEASES, **kafka}.get(feature)

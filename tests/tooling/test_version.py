@@ -44,22 +44,18 @@ def test_airflow_provider_has_the_same_version(root: Path) -> None:
 def test_pages_install_the_provider_with_the_project(root: Path) -> None:
     """With the bare name, pip would install another package of that name."""
     pages = [*root.glob("docs/**/*.md"), *root.glob("integrations/*/README.md")]
-    commands = [
-        line
-        for page in pages
-        for line in re.findall(r"pip install[^`\n]*", page.read_text("utf-8"))
-        if "integrations/" in line
-    ]
+    commands = set()
+    for page in pages:
+        lines = re.findall(r"pip install[^`\n]*", page.read_text("utf-8"))
+        commands |= {line for line in lines if "integrations/" in line}
 
-    assert set(commands) == {"pip install . ./integrations/airflow"}
+    assert commands == {"pip install . ./integrations/airflow"}
 
 
 def test_pages_name_the_wheel_of_this_version(root: Path) -> None:
     """Their commands can be copied; the page on releasing leaves the version open."""
-    versions = {
-        version
-        for page in root.glob("docs/**/*.md")
-        for version in WHEELS.findall(page.read_text("utf-8"))
-    }
+    versions = set()
+    for page in root.glob("docs/**/*.md"):
+        versions.update(WHEELS.findall(page.read_text("utf-8")))
 
     assert versions == {read_project(root)["version"]}

@@ -5,7 +5,6 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,9 @@ def list_annotations(package: str) -> Iterator[str]:
     module = importlib.import_module(package)
     for public in (getattr(module, name) for name in module.__all__):
         owners = inspect.getmro(public) if inspect.isclass(public) else (public,)
-        for owner in (owner for owner in owners if not owner.__module__.startswith("builtins")):
+        for owner in owners:
+            if owner.__module__.startswith("builtins"):
+                continue
             yield str(inspect.get_annotations(owner))
             for member in vars(owner).values():
                 function = getattr(member, "fget", getattr(member, "__func__", member))
@@ -69,18 +70,18 @@ SERVER_ERRORS = {
 
 def test_noted_time_exports_errors_and_client_values() -> None:
     """The rules and the controller's values are internal. A mark has a cut."""
-    used = " ".join(chain.from_iterable(map(list_annotations, PUBLIC[1:])))
-    used += str(inspect.get_annotations(noted_time.Mark))
-    errors = [
-        name
-        for name, attribute in vars(noted_time.values.errors).items()
-        if inspect.isclass(attribute) and issubclass(attribute, noted_time.NotedTimeError)
-    ]
-    values = [name for name in noted_time.__all__ if name not in errors]
+    used = str(inspect.get_annotations(noted_time.Mark))
+    for package in PUBLIC[1:]:
+        used += " ".join(["", *list_annotations(package)])
+    errors = set()
+    for name, attribute in vars(noted_time.values.errors).items():
+        if inspect.isclass(attribute) and issubclass(attribute, noted_time.NotedTimeError):
+            errors.add(name)
 
     assert noted_time.__all__ == sorted(noted_time.__all__)
-    assert set(errors) - set(noted_time.__all__) == SERVER_ERRORS
-    assert [name for name in values if not re.search(rf"\b{name}\b", used)] == []
+    assert errors - set(noted_time.__all__) == SERVER_ERRORS
+    for name in set(noted_time.__all__) - errors:
+        assert re.search(rf"\b{name}\b", used), name
 
 
 NAMED_COMMANDS = {
@@ -110,7 +111,10 @@ COMMANDS = "|".join(get_command(app).commands)  # type: ignore[attr-defined]
 def test_hints_begin_with_the_name_of_the_program(root: Path) -> None:
     """A shell does not find `noted-time` in a clone."""
     packages = (*PUBLIC, "noted_time_cli", "noted_time_extensions", "controller", "demo")
-    modules = chain.from_iterable((root / package).rglob("*.py") for package in packages)
-    hints = chain.from_iterable(list_hints(path) for path in modules if "tests" not in path.parts)
+    hints = list[str]()
+    for package in packages:
+        for path in (root / package).rglob("*.py"):
+            if "tests" not in path.parts:
+                hints += list_hints(path)
 
     assert [hint for hint in hints if not hint.startswith(tuple(NAMED_COMMANDS))] == []

@@ -48,10 +48,8 @@ def link_needs(wheel: Path, directory: Path, extra: str = "") -> None:
     directory.mkdir()
     for requirement_name in _closure(requirements, extra):
         package_distribution = distribution(requirement_name)
-        for top in {Path(path).parts[0] for path in package_distribution.files or ()} - {
-            "..",
-            "__pycache__",
-        }:
+        tops = {Path(path).parts[0] for path in package_distribution.files or ()}
+        for top in tops - {"..", "__pycache__"}:
             (directory / top).symlink_to(Path(str(package_distribution.locate_file(top))))
 
 

@@ -6,7 +6,9 @@ conformance runner has the faults of single requests, which its scripts plan.
 
 from typing import NamedTuple
 
-REPLICAS, KAFKA, SIMULATION = "./run chaos", "./run chaos --kafka", "tests.trials.simulation"
+REPLICAS = "./run chaos"
+KAFKA = "./run chaos --kafka"
+SIMULATION = "tests.trials.simulation"
 
 
 class Fault(NamedTuple):

@@ -51,7 +51,8 @@ class History:
     """A random history of one stream: each method returns calls that are made next."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.name = seed, f"s{seed}"
+        self.seed = seed
+        self.name = f"s{seed}"
         self.chance = Random(seed)
         self._segments = dict(zip(WRITERS, range(3), strict=True))
         self._times = {writer: dict.fromkeys(DOMAINS, TEN) for writer in WRITERS}
@@ -91,7 +92,9 @@ class History:
 
     def _note(self) -> Call:
         writers = self.chance.sample(WRITERS, self.chance.randrange(1, 4))
-        notes = [note for writer in writers for note in self._note_domains(writer)]
+        notes: list[dict[str, object]] = []
+        for writer in writers:
+            notes += self._note_domains(writer)
         return Call(self.seed, "POST", f"{self.name}/notes", json.dumps({"notes": notes}))
 
     def _note_domains(self, writer: str) -> Iterator[dict[str, object]]:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from noted_time.client import position_from_wire
@@ -61,7 +61,7 @@ def marks_are_sound(marks: Iterable[Json], rows: Sequence[Row]) -> Iterator[Unso
     >>> list(marks_are_sound([mark], [below, beyond, (0, 3, 100)]))
     [Unsound(record=(0, 2, 99), lower=100, cut=2)]
     """
-    ordered_marks = sorted(marks, key=lambda mark: mark["lower"])
+    ordered_marks = sorted(marks, key=itemgetter("lower"))
     lowers = [mark["lower"] for mark in ordered_marks]
     cuts = {segment: _find_least_cuts(ordered_marks, str(segment)) for segment, *_ in rows}
     for row in rows:
@@ -99,9 +99,9 @@ def cuts_are_complete(
         whole_cut = complete(cut, known_scalings)
         if not reaches(cut, whole_cut):
             yield f"{mark} is not complete: {whole_cut}"
-        ends = {
-            segment: end for scaling in known_scalings for segment, end in scaling.sealed.items()
-        }
+        ends = dict[int, int]()
+        for scaling in known_scalings:
+            ends.update(scaling.sealed)
         if any(cut.get(segment, 0) > end for segment, end in ends.items()):
             yield f"{mark} is beyond the ends {ends}"
 
@@ -139,7 +139,7 @@ def windows_are_true(
 
 def _find_ends_below(lowers: Iterable[int], rows: Iterable[Row]) -> dict[int, dict[int, int]]:
     """Return where the rows below each lower end, by segment."""
-    ordered_rows = sorted(rows, key=lambda row: row[2])
+    ordered_rows = sorted(rows, key=itemgetter(2))
     ends: dict[int, int] = {}
     ends_by_lower = {}
     index = 0
@@ -167,9 +167,8 @@ def _find_window_fault(
             f"{side}_seq"
         ] != mark.get("seq"):
             return f"the {side} comes from no mark"
-    lower, upper = (
-        by_seq.get(window_seen.window[f"{side}_seq"] or 0) for side in ("lower", "upper")
-    )
+    lower = by_seq.get(window_seen.window["lower_seq"] or 0)
+    upper = by_seq.get(window_seen.window["upper_seq"] or 0)
     if lower is not None and not reaches(position, position_from_wire(lower["cut"])):
         return f"the position does not reach {lower}"
     if upper is not None and not reaches(position_from_wire(upper["cut"]), position):
@@ -226,16 +225,16 @@ def marks_come_once(answers: Sequence[Answer]) -> Iterator[str]:
 def marks_never_change(answers: Sequence[Answer]) -> Iterator[str]:
     """A mark never changes while it is kept. The last answer has all marks after its seq."""
     known_marks: dict[int, Json] = {}
-    for mark in (mark for answer in answers for mark in answer.marks):
+    for mark in _list_marks(answers):
         was = known_marks.setdefault(mark["seq"], mark)
         if was != mark:
             yield f"{was} became {mark}"
     last = answers[-1]
     first_kept = max(last.after + 1, last.first)
     left = {mark["seq"] for mark in last.marks}
-    yield from (
-        f"{m} is lost" for seq, m in known_marks.items() if seq >= first_kept and seq not in left
-    )
+    for seq, mark in known_marks.items():
+        if seq >= first_kept and seq not in left:
+            yield f"{mark} is lost"
 
 
 @law("2.4", FOLLOWING)
@@ -257,13 +256,21 @@ def answers_have_no_gaps(answers: Sequence[Answer]) -> Iterator[str]:
 @law("2.6", FOLLOWING)
 def final_marks_are_last(answers: Sequence[Answer]) -> Iterator[str]:
     """No mark follows one with `final`."""
-    marks = [mark for answer in answers for mark in answer.marks]
+    marks = [*_list_marks(answers)]
     end = min((mark["seq"] for mark in marks if mark.get("final")), default=NEVER)
-    yield from (f"{mark} follows the end {end}" for mark in marks if mark["seq"] > end)
+    for mark in marks:
+        if mark["seq"] > end:
+            yield f"{mark} follows the end {end}"
+
+
+def _list_marks(answers: Sequence[Answer]) -> Iterator[Json]:
+    for answer in answers:
+        yield from answer.marks
 
 
 def _pair_marks(answers: Sequence[Answer]) -> Iterator[tuple[Json, Json]]:
-    return (pair for answer in answers for pair in pairwise(answer.marks))
+    for answer in answers:
+        yield from pairwise(answer.marks)
 
 
 @law("2.7", FOLLOWING)
@@ -527,8 +534,10 @@ def results_are_exact(expected: Iterable[object], output: Iterable[object]) -> I
     """
     true = Counter(expected)
     output_counts = Counter(output)
-    yield from (f"lacks {row}" for row in (true - output_counts).elements())
-    yield from (f"too often: {row}" for row in (output_counts - true).elements())
+    for row in (true - output_counts).elements():
+        yield f"lacks {row}"
+    for row in (output_counts - true).elements():
+        yield f"too often: {row}"
 
 
 @law("6.2", THEORY)
@@ -555,9 +564,9 @@ def claims_are_true(commits: Sequence[Commit], true_rows: Sequence[TableRow]) ->
     ["commit 0 claims all below 3 and lacks ['b']"]
     """
     for number, (complete_to, rows) in enumerate(commits):
-        names_below = {
-            name for time, name in true_rows if complete_to is not None and time < complete_to
-        }
+        if complete_to is None:
+            continue
+        names_below = {name for time, name in true_rows if time < complete_to}
         if missing := sorted(names_below - {name for _, name in rows}):
             yield f"commit {number} claims all below {complete_to} and lacks {missing}"
 

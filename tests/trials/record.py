@@ -47,7 +47,9 @@ from tests.trials.simulation.virtual import VirtualLoop
 from tools.trials.calls import HOUR_MS, TEN
 from tools.trials.served import KeptStore
 
-HISTORIES, TESTED, TOGETHER = 2000, 1000, 200
+HISTORIES = 2000
+TESTED = 1000
+TOGETHER = 200
 ACTS = 6
 
 KINDS = (
@@ -179,7 +181,10 @@ def play(first: int, recording: Recording = CORE) -> dict[int, Answers]:
             if act == first // TOGETHER % ACTS:
                 console.stop()
                 console.start()
-        call([question for history in histories for question in history.ask()])
+        questions: list[Call] = []
+        for history in histories:
+            questions += history.ask()
+        call(questions)
         for history in histories:
             for kind, answer in recording.ask_commands(history, console.run):
                 answers_by_seed[history.seed][kind].append(answer)
@@ -190,12 +195,13 @@ def record(histories: int = HISTORIES, recording: Recording = CORE) -> list[str]
     """Return the hashes of each history's answers by kind, a line a history."""
     gc.disable()  # it takes a third of the time
     try:
-        return [
-            " ".join(hash_lines(answers[kind]) for kind in recording.kinds)
-            for first in range(0, histories, TOGETHER)
-            for seed, answers in play(first, recording).items()
-            if seed % recording.every == 0
-        ]
+        lines = []
+        for first in range(0, histories, TOGETHER):
+            for seed, answers in play(first, recording).items():
+                if seed % recording.every == 0:
+                    hashes = [hash_lines(answers[kind]) for kind in recording.kinds]
+                    lines.append(" ".join(hashes))
+        return lines
     finally:
         gc.enable()
 

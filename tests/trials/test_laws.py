@@ -79,66 +79,87 @@ def _broken(history: History, answer: Said) -> set[str]:
     return {violation.law for violation in history.violations}
 
 
-def _mark_a_part(history: History, answer: Said) -> None:
+def split_elsewhere(_: History, answer: Said) -> None:
+    answer.scale_events[0].update(sealed={"0": 1})
+
+
+def mark_a_part(history: History, answer: Said) -> None:
     history.chains["s", KEY].seen[3] = answer.marks[KEY][1] = mark(3, 30, s0=1, s1=1)
     history.chains["s", KEY].windows.clear()
     history.chains["s", KEY].answers.clear()
 
 
-def _answer(history: History, answer: Answer) -> None:
+def keep_a_truncated_mark(history: History, answer: Said) -> None:
+    answer.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1]))
+
+
+def write_to_a_sealed_segment(history: History, _: Said) -> None:
+    history.streams["s"].append(0, {KEY: 29})
+
+
+def leave_out_a_mark(_: History, answer: Said) -> None:
+    answer.marks[KEY].append(mark(5, 35, s0=2, s1=1))
+
+
+def add_answer(history: History, answer: Answer) -> None:
     history.chains["s", KEY].answers.append(answer)
 
 
-SPOILT: dict[str, tuple[set[str], Spoil]] = {
-    "split elsewhere": (
-        {"scalings last"},
-        lambda _, answer: answer.scale_events[0].update(sealed={"0": 1}),
-    ),
-    "part of a cut": ({"cuts are complete"}, _mark_a_part),
-    "not truncated": (
-        {"marks begin"},
-        lambda history, answer: answer.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1])),
-    ),
-    "sealed and written": (
-        {"marks are sound", "windows are true"},
-        lambda history, _: history.streams["s"].append(0, {KEY: 29}),
-    ),
-    "gap": (
-        {"answers have no gaps"},
-        lambda _, answer: answer.marks[KEY].append(mark(5, 35, s0=2, s1=1)),
-    ),
-    "again": (
-        {"marks come once"},
-        lambda history, answer: _answer(history, Answer(3, answer.marks[KEY][-1:])),
-    ),
-    "changed": (
-        {"marks never change"},
-        lambda history, _: _answer(history, Answer(1, [mark(2, 21, s0=1)])),
-    ),
-    "skipped": (
-        {"answers resume anywhere"},
-        lambda history, answer: _answer(history, Answer(1, answer.marks[KEY][1:])),
-    ),
-    "not in order": (
-        {"marks are ordered"},
-        lambda history, answer: _answer(history, Answer(1, answer.marks[KEY][::-1], first=3)),
-    ),
-    "lost note": ({"notes last"}, lambda _, answer: answer.writers["w0"].update(times={KEY: 20})),
-    "none out": ({"exclusions are due"}, lambda history, _: history.silent.update(s="w9")),
-    "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
-    "lower unheard of": (
-        {"lowers are noted"},
-        lambda history, _: history.chains["s", KEY].looks.append(Look(0.0, 0.1, 30)),
-    ),
-    "lost report": ({"reports last"}, lambda _, answer: answer.readers.update({1: 0})),
-}
-"""The laws that are broken, and by what."""
+def repeat_a_mark(history: History, answer: Said) -> None:
+    add_answer(history, Answer(3, answer.marks[KEY][-1:]))
 
 
-def _put_the_last_event_at(history: History, time: int) -> None:
+def change_a_mark(history: History, _: Said) -> None:
+    add_answer(history, Answer(1, [mark(2, 21, s0=1)]))
+
+
+def skip_a_mark(history: History, answer: Said) -> None:
+    add_answer(history, Answer(1, answer.marks[KEY][1:]))
+
+
+def swap_marks(history: History, answer: Said) -> None:
+    add_answer(history, Answer(1, answer.marks[KEY][::-1], first=3))
+
+
+def lose_a_note(_: History, answer: Said) -> None:
+    answer.writers["w0"].update(times={KEY: 20})
+
+
+def exclude_nobody(history: History, _: Said) -> None:
+    history.silent.update(s="w9")
+
+
+def put_the_last_event_above(history: History, _: Said) -> None:
     event = history.streams["s"].events.pop()
     history.streams["s"].ends[event.segment] -= 1
-    history.streams["s"].append(event.segment, {KEY: time})
+    history.streams["s"].append(event.segment, {KEY: 41})
+
+
+def look_too_early(history: History, _: Said) -> None:
+    history.chains["s", KEY].looks.append(Look(0.0, 0.1, 30))
+
+
+def lose_a_report(_: History, answer: Said) -> None:
+    answer.readers.update({1: 0})
+
+
+SPOILT: dict[str, tuple[set[str], Spoil]] = {
+    "split elsewhere": ({"scalings last"}, split_elsewhere),
+    "part of a cut": ({"cuts are complete"}, mark_a_part),
+    "not truncated": ({"marks begin"}, keep_a_truncated_mark),
+    "sealed and written": ({"marks are sound", "windows are true"}, write_to_a_sealed_segment),
+    "gap": ({"answers have no gaps"}, leave_out_a_mark),
+    "again": ({"marks come once"}, repeat_a_mark),
+    "changed": ({"marks never change"}, change_a_mark),
+    "skipped": ({"answers resume anywhere"}, skip_a_mark),
+    "not in order": ({"marks are ordered"}, swap_marks),
+    "lost note": ({"notes last"}, lose_a_note),
+    "none out": ({"exclusions are due"}, exclude_nobody),
+    "above": ({"uppers are true"}, put_the_last_event_above),
+    "lower unheard of": ({"lowers are noted"}, look_too_early),
+    "lost report": ({"reports last"}, lose_a_report),
+}
+"""The laws that are broken, and by what."""
 
 
 def test_history_without_fault_breaks_no_law(truth: tuple[History, Said]) -> None:

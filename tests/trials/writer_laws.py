@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from noted_time.client import Json
@@ -36,13 +36,23 @@ STATES = {"idle": ("idle",), "finish": ("finished",), "leave": ("idle", "finishe
 def joins_begin_sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
     """Each join begins a session, and its first note has no position yet."""
     joins = sum(command.command == "join" for command in said)
-    sessions = {str(note.get("session")) for request in requests for note in request.notes}
+    notes = _list_notes(requests)
+    sessions = {str(note.get("session")) for note in notes}
     if len(sessions) != max(1, joins):
         yield f"{len(sessions)} sessions note after {joins} joins, not one for each join"
-    firsts = {note.get("session"): note for r in reversed(requests) for note in reversed(r.notes)}
+    firsts = dict[object, Json]()
+    for note in notes:
+        firsts.setdefault(note.get("session"), note)
     for note in firsts.values():
         if note.get("position"):
             yield f"a join has a position, which was looked up before it: {note}"
+
+
+def _list_notes(requests: Sequence[Request]) -> list[Json]:
+    notes: list[Json] = []
+    for request in requests:
+        notes += request.notes
+    return notes
 
 
 @law("9.2", PROTOCOL)
@@ -107,7 +117,7 @@ def notes_cover_events(said: Sequence[Said], requests: Sequence[Request]) -> Ite
             elif command is not None and _find_short(position, command.ends):
                 yield f"`{command.command}` has not the whole position {command.ends}: {note}"
         if any(_is_accepted(results) for results in request.results):
-            for row in (*request.notes, *(row for rows in request.results for row in rows)):
+            for row in (*request.notes, *chain.from_iterable(request.results)):
                 known_position = _reach(known_position, row.get("position", {}))
 
 
@@ -136,12 +146,10 @@ def _find_command(before: Sequence[Said], note: Json) -> Said | None:
 @law("9.5", PROTOCOL)
 def answers_follow_notes(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
     """A program reports a note as accepted only after the controller has accepted it."""
-    delivered_notes = [
-        (request.answered_at, note)
-        for request in requests
-        if request.answer is not None and request.answer.status_code < 300
-        for note in request.notes
-    ]
+    delivered_notes = []
+    for request in requests:
+        if request.answer is not None and request.answer.status_code < 300:
+            delivered_notes += [(request.answered_at, note) for note in request.notes]
     for command in said:
         if not command.is_acknowledged or command.name in ("close", "leave"):
             continue
@@ -173,15 +181,15 @@ def refusals_are_final(said: Sequence[Said], requests: Sequence[Request]) -> Ite
         answer = request.answer
         if answer is None or answer.status_code in REPEATED | CORRECTABLE:
             continue
-        statuses = [result.get("status") for results in request.results for result in results]
+        results = chain.from_iterable(request.results)
+        statuses = [result.get("status") for result in results]
         later_requests = requests[place + 1 :]
         if "fenced" in statuses:
             sessions = {note.get("session") for note in request.notes}
-            later_notes = [
-                n for r in later_requests for n in r.notes if n.get("session") in sessions
-            ]
-            if later_notes:
-                yield f"a fenced session notes again: {later_notes[0]}"
+            for note in _list_notes(later_requests):
+                if note.get("session") in sessions:
+                    yield f"a fenced session notes again: {note}"
+                    break
         elif answer.status_code >= 400 and "superseded" not in statuses:
             next_at = min((s.at for s in said if s.at > request.answered_at), default=float("inf"))
             claims = _claims(request)
@@ -191,7 +199,10 @@ def refusals_are_final(said: Sequence[Said], requests: Sequence[Request]) -> Ite
 
 def _claims(request: Request) -> list[Json]:
     changing = ("sequence", "takes_over", "took_over", "label")
-    return [{k: v for k, v in note.items() if k not in changing} for note in request.notes]
+    claims = []
+    for note in request.notes:
+        claims.append({name: value for name, value in note.items() if name not in changing})
+    return claims
 
 
 @law("9.7", PROTOCOL)

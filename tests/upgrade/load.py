@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 from noted_time import NotedTimeError
@@ -35,13 +36,12 @@ class Load:
         self.read: dict[str, list[tuple[int, int]]] = {stream: [] for stream in streams}
         self._urls = urls
         self._ending = threading.Event()
-        self._threads = [
-            threading.Thread(target=target, args=(stream,), daemon=True)
-            for target in (self._write, self._read)
-            for stream in streams
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = list[threading.Thread]()
+        for target in (self._write, self._read):
+            for stream in streams:
+                thread = threading.Thread(target=target, args=(stream,), daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +78,11 @@ class Load:
 
     def wait_for_progress(self, since: float) -> None:
         """Wait until each stream has three more acknowledged notes after a moment."""
-        wait_until(lambda: min(map(len, self._moments(since, time.monotonic()))) >= 3)
+
+        def has_progress() -> bool:
+            return all(len(moments) >= 3 for moments in self._moments(since, time.monotonic()))
+
+        wait_until(has_progress)
 
     def last_acknowledged(self) -> dict[str, int]:
         """Return the last time of each stream's writer that was acknowledged."""
@@ -86,11 +90,11 @@ class Load:
 
     def pause(self, start: float, end: float) -> float:
         """Return the longest time between acknowledged notes of a writer in this interval."""
-        return max(
-            after - before
-            for moments in self._moments(start, end)
-            for before, after in zip([start, *moments], [*moments, end], strict=True)
-        )
+        longest_s = 0.0
+        for moments in self._moments(start, end):
+            for before, after in pairwise([start, *moments, end]):
+                longest_s = max(longest_s, after - before)
+        return longest_s
 
     def _moments(self, start: float, end: float) -> Iterator[list[float]]:
         """Yield when the notes of each stream were acknowledged between two moments."""

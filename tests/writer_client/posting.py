@@ -126,7 +126,8 @@ class Run:
         self, gains: Sequence[tuple[int, int]], of: tuple[str | None, int | None]
     ) -> dict[int, int]:
         """Write an event to some segments, and return their ends."""
-        known_position, (domain, time) = dict(self.position), of
+        known_position = dict(self.position)
+        domain, time = of
         gained_ends = {segment: known_position.get(segment, 0) + more for segment, more in gains}
         join_into(self.position, gained_ends)
         if domain is not None and time is not None:

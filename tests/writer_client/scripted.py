@@ -1,6 +1,7 @@
 """A controller with planned answers, one for each post."""
 
 import json
+from itertools import chain
 from typing import Any
 
 import httpx
@@ -39,8 +40,11 @@ class Scripted(httpx.MockTransport):
     @property
     def notes(self) -> list[dict[str, Any]]:
         """All notes, without the fields that each client adds."""
-        plain = [dict(note) for post in self.posts for note in post]
-        return [{k: v for k, v in note.items() if k not in BY_THEMSELVES} for note in plain]
+        notes = []
+        for note in chain.from_iterable(self.posts):
+            fields = note.items()
+            notes.append({name: value for name, value in fields if name not in BY_THEMSELVES})
+        return notes
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         if not request.url.path.endswith("/notes"):

@@ -258,18 +258,20 @@ class Successors:
     def find_missed(self) -> list[tuple[int, Row]]:
         """Return rows that were in time, but beyond the cut of a mark above their time."""
         rows = list(enumerate(self.log))
-        return [
-            (offset, row)
-            for mark in self.marks
-            for offset, row in rows[mark.cut.offsets.get(0, 0) :]
-            if row.named and row.in_time and row.time < mark.lower
-        ]
+        missed_rows = []
+        for mark in self.marks:
+            for offset, row in rows[mark.cut.offsets.get(0, 0) :]:
+                if row.named and row.in_time and row.time < mark.lower:
+                    missed_rows.append((offset, row))
+        return missed_rows
 
     def find_beyond(self) -> list[Row]:
         """Return rows below a mark's cut and above its upper, if the upper is a bound."""
-        return [
-            row
-            for mark in self.marks
-            for row in self.log[: mark.cut.offsets.get(0, 0)]
-            if row.named and mark.upper_is_bound and row.time > mark.upper
-        ]
+        rows_beyond = []
+        for mark in self.marks:
+            if not mark.upper_is_bound:
+                continue
+            for row in self.log[: mark.cut.offsets.get(0, 0)]:
+                if row.named and row.time > mark.upper:
+                    rows_beyond.append(row)
+        return rows_beyond

@@ -41,7 +41,8 @@ def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
 
 def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
     """A wait that is almost over is rounded up, so no loop spins."""
-    outbox, beats = Outbox("UA"), list[float]()
+    outbox = Outbox("UA")
+    beats = list[float]()
     notices = Notices("s", "UA", URL, None)
     posting = Posting(
         outbox, Pace(), notices, now=0, idle_after_ms=1500, beat=lambda: beats.append(1)
@@ -95,7 +96,10 @@ def test_dead_sender_is_raised_by_every_call(
 
 def numbers(network: Faults) -> list[set[int]]:
     """Return the numbers of the notes of each request."""
-    return [{note["sequence"] for note in body["notes"]} for body in network.bodies]
+    numbers_of_requests = []
+    for body in network.bodies:
+        numbers_of_requests.append({note["sequence"] for note in body["notes"]})
+    return numbers_of_requests
 
 
 def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:

@@ -110,7 +110,8 @@ class Program:
         is_held = self.before is not None or self.doubtful is not None
         is_lost = self.lost
         getattr(self, act)()
-        known_count, self.checked = self.checked, len(self.client.left)
+        known_count = self.checked
+        self.checked = len(self.client.left)
         for note in self.client.left[known_count:]:
             assert not is_lost or act in ("forgive", "abort", "find_aborted")
             assert not is_held or act in ENDING
@@ -172,7 +173,8 @@ class Program:
 
     def repeat(self) -> None:
         """Produce missing events again."""
-        repeated_times, self.again = self.again, []
+        repeated_times = self.again
+        self.again = []
         for times in repeated_times:
             self.produce(times)
 
@@ -221,14 +223,16 @@ class Program:
     def find_aborted(self) -> None:
         """Find out that Kafka aborted the transaction."""
         if self.doubtful is not None:
-            aborted_events, self.doubtful = self.doubtful, None
+            aborted_events = self.doubtful
+            self.doubtful = None
             self.take_back(aborted_events)
 
     def abort(self) -> None:
         """Take back the transaction."""
         if self.before is not None:
             self.send_all()
-            events_before, self.before = self.before, None
+            events_before = self.before
+            self.before = None
             self.take_back([event for event in self.log if event not in events_before])
 
     def take_back(self, aborted: list[Event]) -> None:

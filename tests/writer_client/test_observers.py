@@ -63,7 +63,9 @@ def list_notes(transport: Scripted) -> list[tuple[str, int | None, dict[str, int
 
 def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCaptureFixture) -> None:
     """The error is logged once."""
-    clock, transport, broken = Now(1000), Scripted(), [True]
+    clock = Now(1000)
+    transport = Scripted()
+    broken = [True]
 
     def ends() -> Seen:
         if broken[0]:

@@ -4,6 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -48,24 +49,26 @@ def test_table_is_as_its_module_draws_it() -> None:
     drawn_rows = [re.split("  +", line) for line in lines if line.count("  ") >= len(ProducerState)]
 
     states = list(ProducerState)
-    cells = [[event, *(find_cell(state, event) for state in states)] for event in EVENTS]
-    assert drawn_rows == [["event", *(state.name for state in states)], *cells]
+    rows = [["event", *(state.name for state in states)]]
+    for event in EVENTS:
+        rows.append([event, *(find_cell(state, event) for state in states)])
+    assert drawn_rows == rows
 
 
 def test_every_producer_state_leads_to_a_transaction() -> None:
     """So no outcome blocks a producer."""
-    after = {
-        s: {advance(s, e)[0] for e in EVENTS if find_cell(s, e) != "refused"} for s in ProducerState
-    }
+    next_states = {state: find_next_states(state) for state in ProducerState}
     for state in ProducerState:
         reached_states = {state}
         for _ in ProducerState:
-            reached_states |= {
-                next_state
-                for reached_state in reached_states
-                for next_state in after[reached_state]
-            }
+            for reached_state in tuple(reached_states):
+                reached_states |= next_states[reached_state]
         assert reached_states == set(ProducerState)
+
+
+def find_next_states(state: ProducerState) -> set[ProducerState]:
+    events = [event for event in EVENTS if find_cell(state, event) != "refused"]
+    return {advance(state, event)[0] for event in events}
 
 
 class Kafka:
@@ -80,7 +83,8 @@ class Kafka:
 
     def poll(self, _timeout: float = 0) -> int:
         """Report all deliveries."""
-        reports, self.queued = self.queued, []
+        reports = self.queued
+        self.queued = []
         for report in reports:
             report()
         return len(reports)
@@ -128,13 +132,13 @@ class Walk:
         self.calls: dict[str, Callable[[], object]] = {
             **{method.__name__: method for method in (self.produce, self.fail, self.note)},
             "begin": self.channel.begin_transaction,
-            "commit": lambda: self.channel.commit_transaction(OVER),
-            "abort": lambda: self.channel.abort_transaction(OVER),
-            "deliver": lambda: self.channel.deliver(0.0),
-            "rest": lambda: self.channel.rest(0.0, self.client.idle),
+            "commit": partial(self.channel.commit_transaction, OVER),
+            "abort": partial(self.channel.abort_transaction, OVER),
+            "deliver": partial(self.channel.deliver, 0.0),
+            "rest": partial(self.channel.rest, 0.0, self.client.idle),
             "forgive": self.tracker.forgive,
-            "poll": lambda: self.channel.poll(0),
-            "controller": lambda: setattr(self.client, "is_away", True),
+            "poll": partial(self.channel.poll, 0),
+            "controller": self.stop_controller,
         }
         self.channel.begin()
 
@@ -150,15 +154,20 @@ class Walk:
         """Produce an event, as the producer does."""
         self.channel.check_event()
         self.channel.join_again()
-        epoch, offset = self.tracker.produced(self.time), self.offset
+        epoch = self.tracker.produced(self.time)
+        offset = self.offset
         self.offset += 1
-        self.kafka.queued.append(lambda: epoch.on_delivery(None, Message(0, offset)))
+        self.kafka.queued.append(partial(epoch.on_delivery, None, Message(0, offset)))
 
     def fail(self) -> None:
         """Produce an event that is not delivered."""
         self.produce()
         epoch = self.tracker._open_epoch
-        self.kafka.queued[-1] = lambda: epoch.on_delivery("too large", Message(0, 0))
+        self.kafka.queued[-1] = partial(epoch.on_delivery, "too large", Message(0, 0))
+
+    def stop_controller(self) -> None:
+        """Let the next flush fail."""
+        self.client.is_away = True
 
     def note(self) -> None:
         """Note a time."""

@@ -15,7 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
-FIRST_S, CAP_S, ANSWER_S = 0.1, 5.0, 10.0
+FIRST_S = 0.1
+CAP_S = 5.0
+ANSWER_S = 10.0
 FAULT = sys.argv[2] if sys.argv[1:2] == ["--fault"] else ""
 GIVE_UP_S = float(os.environ.get("NOTED_TIME_GIVE_UP_S", "30"))
 
@@ -56,7 +58,9 @@ class HttpWriter:
         return counted_ends
 
     def _begin_session(self) -> None:
-        self._session, self._is_first, self._is_fenced = uuid.uuid4().hex, True, False
+        self._session = uuid.uuid4().hex
+        self._is_first = True
+        self._is_fenced = False
 
     def _build_note(self, command: str, value: str) -> Answer:
         note: Answer = {"writer": os.environ["NOTED_TIME_WRITER"], "session": self._session}

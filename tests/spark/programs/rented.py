@@ -29,7 +29,8 @@ def impose(spark: SparkSession, request: Asked) -> None:
     for name in request["lacking"]:
         sys.modules[name] = None  # type: ignore[assignment]
     conf = type(spark.conf)
-    conf.get, conf.set = _make_refusing(conf.get), _make_refusing(conf.set)  # type: ignore[method-assign]
+    conf.get = _make_refusing(conf.get)  # type: ignore[method-assign]
+    conf.set = _make_refusing(conf.set)  # type: ignore[method-assign]
 
 
 def _make_refusing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,7 +101,7 @@ def main(request: Asked) -> None:
         request["count"]
     ]
     try:
-        outcome: Any = sorted(map(tuple, count(spark, request).collect()))
+        outcome: Any = sorted(tuple(row) for row in count(spark, request).collect())
     except Exception as error:  # noqa: BLE001 - whatever a test expects
         traceback.print_exc()
         outcome = str(error)

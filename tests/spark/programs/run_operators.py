@@ -151,7 +151,8 @@ class Counting(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Create a counter."""
-        self._handle, self._count = handle, handle.getValueState("count", "count LONG")
+        self._handle = handle
+        self._count = handle.getValueState("count", "count LONG")
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -196,8 +197,10 @@ class Query:
     """A query that waits at the place where the program may be killed."""
 
     def __init__(self, spark: SparkSession, program_input: Given, query_input: Given) -> None:
-        self._dies, self._output = query_input["dies"], Path(query_input["output"])
-        self._checkpoint, self._run = Path(query_input["checkpoint"]), program_input["run"]
+        self._dies = query_input["dies"]
+        self._output = Path(query_input["output"])
+        self._checkpoint = Path(query_input["checkpoint"])
+        self._run = program_input["run"]
         self._output.mkdir(parents=True, exist_ok=True)
         self._uncommitted = find_last_batch(self._checkpoint, "commits") + 1
         self._unplanned = find_last_batch(self._checkpoint, "offsets") + 1

@@ -76,10 +76,8 @@ class Administering:
                 chain.first_asked = firsts[domain]
             answer = await caller.call("POST", path, json={"cut": position_to_wire(cut)})
             for domain, chain in chains.items():
-                dropped_count, chain.first_heard = (
-                    firsts[domain] - chain.first_heard,
-                    firsts[domain],
-                )
+                dropped_count = firsts[domain] - chain.first_heard
+                chain.first_heard = firsts[domain]
                 self._history.counts["marks truncated"] += dropped_count
                 if answer["marks"][domain] is None:
                     place = f"{stream.name}/{domain}"

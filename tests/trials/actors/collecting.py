@@ -45,12 +45,11 @@ async def ask_all(callers: Sequence[Caller], stream: ScaledStream, history: Hist
             return answers[0]
         await asyncio.sleep(1)
     first, *other_answers = answers or [Said({}, {domain: [] for domain in stream.domains}, {})]
-    accounts = [
-        f"{domain}: {account}"
-        for other in other_answers
-        for domain in stream.domains
-        for account in replicas_agree(first.marks[domain], other.marks[domain])
-    ]
+    accounts = []
+    for other in other_answers:
+        for domain in stream.domains:
+            for account in replicas_agree(first.marks[domain], other.marks[domain]):
+                accounts.append(f"{domain}: {account}")
     history.broke(replicas_agree, stream.name, accounts or f"{len(answers)} replicas answered")
     return first
 
@@ -84,7 +83,10 @@ async def _list_writers(caller: Caller, path: str) -> dict[str, Json]:
         page = await _get(caller, f"{path}/writers", start=start, limit=1000)
         rows += page["writers"]
         start = page["next"]
-    return {row["writer"]: {field: row[field] for field in MEMBER_FIELDS} for row in rows}
+    members = {}
+    for row in rows:
+        members[row["writer"]] = {field: row[field] for field in MEMBER_FIELDS}
+    return members
 
 
 async def _get(caller: Caller, path: str, **query: object) -> Json:

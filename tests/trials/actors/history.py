@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -189,14 +189,7 @@ class Journal:
         """Write all that is remembered."""
         self._write("faults", history.spans)
         self._write("violations", history.violations)
-        self._write(
-            "events",
-            (
-                {"stream": stream.name, "at": [event.segment, event.offset], "times": event.times}
-                for stream in history.streams.values()
-                for event in stream.events
-            ),
-        )
+        self._write("events", _list_events(history))
         for (stream, domain), chain in history.chains.items():
             self._write(f"marks-{stream}-{domain}", chain.seen.values())
             self._write(f"windows-{stream}-{domain}", chain.windows)
@@ -204,3 +197,10 @@ class Journal:
     def _write(self, name: str, lines: Iterable[object]) -> None:
         with (self._directory / f"{name}.jsonl").open("wb") as file:
             file.writelines(_encode(line) + b"\n" for line in lines)
+
+
+def _list_events(history: History) -> Iterator[Json]:
+    for stream in history.streams.values():
+        for event in stream.events:
+            place = [event.segment, event.offset]
+            yield {"stream": stream.name, "at": place, "times": event.times}

@@ -21,18 +21,23 @@ def _judge_stream(history: History, stream: ScaledStream, answer: Said) -> None:
     heard = stream.scalings[: len(stream.heard_at)]
     sent_scalings = stream.scalings
     silent = history.silent.get(stream.name)
-    writers = stream.writers
+    acknowledged_claims = {}
+    promised_claims = {}
+    states = {}
+    for writer in stream.writers:
+        name = writer.name
+        acknowledged_position = complete(writer.acknowledged_position, heard)
+        acknowledged_claims[name] = Claim(writer.acknowledged, acknowledged_position)
+        promised_claims[name] = Claim(writer.promised, complete(writer.position, sent_scalings))
+        if name == silent:
+            states[name] = "excluded"
+        elif writer.state != "new":
+            states[name] = writer.state
     broken = judge_facts(
         members=answer.writers,
-        acknowledged={
-            w.name: Claim(w.acknowledged, complete(w.acknowledged_position, heard)) for w in writers
-        },
-        promised={w.name: Claim(w.promised, complete(w.position, sent_scalings)) for w in writers},
-        states={
-            w.name: "excluded" if w.name == silent else w.state
-            for w in writers
-            if w.name == silent or w.state != "new"
-        },
+        acknowledged=acknowledged_claims,
+        promised=promised_claims,
+        states=states,
         group=answer.readers,
         reported=history.reported[stream.name],
         reporting=history.reporting[stream.name],

@@ -31,7 +31,9 @@ def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling])
     >>> without_the_sealed({0: 5, 1: 4, 2: 1}, [Scaling({0: 5}, range(2, 3))])
     {1: 4, 2: 1}
     """
-    sealed_segments = {segment for scaling in scalings for segment in scaling.sealed}
+    sealed_segments = set[int]()
+    for scaling in scalings:
+        sealed_segments.update(scaling.sealed)
     return {segment: end for segment, end in position.items() if segment not in sealed_segments}
 
 

@@ -23,6 +23,9 @@ KNOWN_S = 10.0
 RESUMES = 8
 """How often a follower looks until it resumes from an earlier mark."""
 
+READ_SHARE = 0.7
+"""How often a reader continues in one of its segments."""
+
 BREATH_S = 0.2
 """How long a follower leaves the marks it has, so that several come at once."""
 
@@ -82,12 +85,13 @@ class Reading:
 
         None is read before all that came before it.
         """
-        return {
-            segment: chance.randint(read_offsets.get(segment, 0), end)
-            for segment, end in stream.ends.items()
-            if _reader_of(segment) == reader and chance.random() < 0.7
-            if stream.may_be_read(segment, read_offsets)
-        }
+        next_offsets = {}
+        for segment, end in stream.ends.items():
+            if _reader_of(segment) != reader or chance.random() >= READ_SHARE:
+                continue
+            if stream.may_be_read(segment, read_offsets):
+                next_offsets[segment] = chance.randint(read_offsets.get(segment, 0), end)
+        return next_offsets
 
     def _due(self, stream: ScaledStream) -> dict[str, int]:
         """Return by domain the first mark that truncations left for the group, if beyond it."""

@@ -131,7 +131,8 @@ class Workload:
 
         Only in the control stream a writer may still be excluded, and only until then.
         """
-        last, streams = find_last_time(self.history), self.history.streams.values()
+        last = find_last_time(self.history)
+        streams = self.history.streams.values()
         await set_writer_timeout(
             self._caller(), sorted(self.history.streams.keys() - {CONTROL}), END_S
         )
@@ -159,13 +160,16 @@ class Workload:
         """Return how much there was of everything."""
         counts = self.history.counts
         chains = self.history.chains.values()
+        answer_count = 0
+        for chain in chains:
+            answer_count += sum(bool(answer.marks) for answer in chain.answers)
         return {
             **{name: counts[name] for name in COUNTED},
             "events written": sum(len(stream.events) for stream in self.history.streams.values()),
             "marks checked": sum(len(chain.seen) for chain in chains),
             "windows checked": sum(len(chain.windows) for chain in chains),
             "lowers answered": sum(len(chain.looks) for chain in chains),
-            "answers with marks": sum(bool(answer.marks) for c in chains for answer in c.answers),
+            "answers with marks": answer_count,
         }
 
 
@@ -192,21 +196,21 @@ NOTHING = -1
 
 def find_last_time(history: History) -> int:
     """Return a time above every noted one."""
-    writers = [writer for stream in history.streams.values() for writer in stream.writers]
-    return 1 + max(
-        (time for writer in writers for time in writer.promised.values()), default=NOTHING
-    )
+    last = NOTHING
+    for stream in history.streams.values():
+        for writer in stream.writers:
+            last = max([last, *writer.promised.values()])
+    return last + 1
 
 
 def find_late(history: History, last: int) -> list[str]:
     """Return the domains whose lower is below the time that is due, with both."""
-    return [
-        f"{stream}/{domain}: {broken_law.account}"
-        for (stream, domain), chain in history.chains.items()
-        for broken_law in check_law(
-            watermarks_advance, chain.lower or NOTHING, _find_due(history, stream, domain, last)
-        )
-    ]
+    late_domains = []
+    for (stream, domain), chain in history.chains.items():
+        due = _find_due(history, stream, domain, last)
+        for broken_law in check_law(watermarks_advance, chain.lower or NOTHING, due):
+            late_domains.append(f"{stream}/{domain}: {broken_law.account}")
+    return late_domains
 
 
 def _find_due(history: History, stream: str, domain: str, last: int) -> int:

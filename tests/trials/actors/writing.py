@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 
 from noted_time.client import Json
@@ -54,11 +55,7 @@ class Writing:
                 if writer.state == "finished":
                     writers[index] = stream.writer(chance)
                 writer.is_settled = self._is_settled(stream, writer)
-            await self._note(
-                caller,
-                stream,
-                [(writer, note) for writer in writers for note in writer.next_notes()],
-            )
+            await self._note_next(caller, stream, *writers)
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
     async def come_and_go(self, caller: Caller, other: Caller, stream: ScaledStream) -> None:
@@ -72,7 +69,7 @@ class Writing:
         while not self._stopping.is_set():
             until = now() + chance.uniform(*PRESENT_S)
             while now() < until and not self._stopping.is_set():
-                await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
+                await self._note_next(caller, stream, writer)
                 await rest(self._stopping, chance.uniform(*PAUSE_S))
             way = chance.choice(tuple(AWAY_S))
             if way == "silent":
@@ -82,7 +79,7 @@ class Writing:
             await rest(self._stopping, chance.uniform(*AWAY_S[way]))
             self._history.counts["writers away and back"] += 1
             writer.state = "idle"  # it has to join again in any case
-        await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
+        await self._note_next(caller, stream, writer)
 
     async def _say_of(
         self, caller: Caller, stream: ScaledStream, writer: LoadWriter, state: str
@@ -90,7 +87,7 @@ class Writing:
         """Note only the state of a writer."""
         notes = [{"writer": writer.name, "state": state}]
         path = f"/v1/streams/{stream.name}/notes"
-        answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
+        answer = await caller.call("POST", path, json=partial(self._request, stream, notes))
         if answer["results"][0]["status"] != "accepted":
             self._history.broke(ANSWERS, stream.name, f"{notes} was answered {answer}")
 
@@ -99,17 +96,23 @@ class Writing:
         writer = stream.writer(caller.chance)
         self._history.silent[stream.name] = writer.name
         for _ in range(SILENT_AFTER):
-            await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
+            await self._note_next(caller, stream, writer)
             await asyncio.sleep(PAUSE_S[0])
 
     async def finish(self, caller: Caller, stream: ScaledStream, time: int) -> None:
         """Have every writer that is live note that time, so that time can go there."""
         silent = self._history.silent.get(stream.name)
-        live = [
-            writer for writer in stream.writers if writer.state == "live" and writer.name != silent
-        ]
-        last_notes = [(writer, note) for writer in live for note in writer.last_notes(time)]
+        last_notes = []
+        for writer in stream.writers:
+            if writer.state == "live" and writer.name != silent:
+                last_notes += [(writer, note) for note in writer.last_notes(time)]
         await self._note(caller, stream, last_notes)
+
+    async def _note_next(self, caller: Caller, stream: ScaledStream, *writers: LoadWriter) -> None:
+        notes_by_writer = []
+        for writer in writers:
+            notes_by_writer += [(writer, note) for note in writer.next_notes()]
+        await self._note(caller, stream, notes_by_writer)
 
     async def _note(
         self, caller: Caller, stream: ScaledStream, notes_by_writer: list[tuple[LoadWriter, Json]]
@@ -124,13 +127,14 @@ class Writing:
                 self._history.chains[stream.name, note["domain"]].send(note["time"], sent_at)
         self._record(sent=sent_at, stream=stream.name, notes=notes)
         path = f"/v1/streams/{stream.name}/notes"
-        answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
+        answer = await caller.call("POST", path, json=partial(self._request, stream, notes))
         if caller.tries and stream.name == UNNUMBERED:
             self._given_up |= {writer.name: caller.tries[-1].at for writer, _ in notes_by_writer}
         results = answer["results"]
         answerer = {"by": caller.url, "tries": caller.tries}
         self._record(answered=now(), stream=stream.name, results=results, **answerer)
-        self._history.counts["notes sent more than once"] += len(notes) * bool(caller.tries)
+        if caller.tries:
+            self._history.counts["notes sent more than once"] += len(notes)
         for (writer, note), result in zip(notes_by_writer, results, strict=True):
             self._heard(stream, writer, note, result, caller.begun)
 

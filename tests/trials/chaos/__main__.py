@@ -17,7 +17,7 @@ from tests.trials.chaos.arena import Arena
 from tests.trials.chaos.faults import REPLICA_FAULTS
 from tests.trials.chaos.kafka.faults import KAFKA_FAULTS
 from tests.trials.chaos.kafka.queried import make_kafka_trial
-from tests.trials.chaos.trial import Killing, Plan, Trial, Turn, mix_faults
+from tests.trials.chaos.trial import Killing, Plan, Trial, Turn, keep_silent, mix_faults
 from tests.trials.chaos.verdict import build_tables
 from tools.trials import kafka as jars
 from tools.trials.descendants import end_with_this_process
@@ -98,7 +98,7 @@ def _try_replicas(plan: Plan) -> int:
 
 
 def make_replica_trial(
-    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
+    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = keep_silent
 ) -> Trial[Arena]:
     """Return a trial of three replicas on a database of the server."""
     arena = Arena(server, directory, random.Random(f"arena {plan.seed}"))

@@ -48,7 +48,8 @@ class Link:
     def turn(self, mode: Mode) -> None:
         """Fail in another way, or not any more."""
         self.mode = mode
-        turned_event, self._turned = self._turned, asyncio.Event()
+        turned_event = self._turned
+        self._turned = asyncio.Event()
         turned_event.set()
         if mode == "cut":
             for writer in self._open:

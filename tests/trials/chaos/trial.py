@@ -51,10 +51,11 @@ def mix_faults(
     kills = [fault for fault in faults if fault.startswith("kill")]
     while goes_on():
         (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
-        fault_lists = (
-            kills if kills and chance.random() < KILLING else faults for _ in range(count)
-        )
-        yield tuple(dict.fromkeys(map(chance.choice, fault_lists)))
+        turn = dict[str, None]()  # each fault once, in order
+        for _ in range(count):
+            are_kills = bool(kills) and chance.random() < KILLING
+            turn[chance.choice(kills if are_kills else faults)] = None
+        yield tuple(turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ class Laws(Protocol):
         """Return how much there was of everything."""
 
 
+def keep_silent(_: str) -> None:
+    """Announce nothing."""
+
+
 @dataclass
 class Trial(Generic[Arena]):
     """What may fail in an arena, and the laws that hold all the same, by a plan."""
@@ -103,11 +108,13 @@ class Trial(Generic[Arena]):
     faults: Faults[Arena]
     laws: Laws
     plan: Plan
-    announce: Callable[[str], None] = lambda _: None
+    announce: Callable[[str], None] = keep_silent
 
     async def hold(self, directory: Path) -> Verdict:
         """Hold it, and leave its history in the directory."""
-        begun_at, self._chance, history = now(), random.Random(self.plan.seed), self.laws.history
+        begun_at = now()
+        self._chance = random.Random(self.plan.seed)
+        history = self.laws.history
         with Journal(directory) as journal, Pulse() as pulse:
             try:
                 async with self.arena:

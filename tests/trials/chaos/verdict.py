@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 from rich.console import Group
 from rich.markup import escape
@@ -14,7 +15,8 @@ from tests.trials.actors.history import Chain, Span, Violation
 from tests.trials.chaos.pulse import Share
 from tests.trials.law import LAWS, name_law
 
-NOTHING, SEVERAL = "(no fault)", "(several at once)"
+NOTHING = "(no fault)"
+SEVERAL = "(several at once)"
 
 
 OF_TIME = {laws.ANSWERS, laws.LIVE} | {
@@ -38,7 +40,7 @@ def longest_gaps(chains: Iterable[Chain], spans: Sequence[Span]) -> dict[str, fl
         for gap_begin, gap_end in pairwise(chain.grew_at):
             kind = _find_blame(gap_begin, gap_end, spans)
             longest[kind] = max(longest.get(kind, 0.0), gap_end - gap_begin)
-    return dict(sorted(longest.items(), key=lambda gap: -gap[1]))
+    return dict(sorted(longest.items(), key=itemgetter(1), reverse=True))
 
 
 def _find_blame(gap_begin: float, gap_end: float, spans: Sequence[Span]) -> str:

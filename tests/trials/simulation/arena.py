@@ -74,7 +74,8 @@ class Arena:
         self.skipped_ms: Counter[str] = Counter()
         self.stepped_ms: Counter[str] = Counter()
         self.pauses_at_commit: set[str] = set()
-        self._committed, self._resumed = committed, resumed
+        self._committed = committed
+        self._resumed = resumed
         self._resuming: list[asyncio.Task[None]] = []
 
     def happens(self, fault: str) -> bool:

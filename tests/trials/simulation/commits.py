@@ -55,10 +55,11 @@ class Stream:
 
     def overtaken(self, writer: str, time: float) -> int | None:
         """Return when another first noted a later time, or a mark reached this one."""
-        other_notes = (notes for name, notes in self.noted.items() if name != writer)
-        later_times = [next((m.at for m in notes if m.time > time), None) for notes in other_notes]
-        later_times.append(next((mark.at for mark in self.reached if mark.time >= time), None))
-        return min((later_at for later_at in later_times if later_at is not None), default=None)
+        moments = [mark.at for mark in self.reached if mark.time >= time][:1]
+        for name, notes in self.noted.items():
+            if name != writer:
+                moments += [note.at for note in notes if note.time > time][:1]
+        return min(moments, default=None)
 
 
 Sent = Mapping[tuple[str, str], list[Note]]
@@ -71,7 +72,9 @@ class Commits:
     """
 
     def __init__(self, sent: Sent, violations: list[str], checked: Counter[str]) -> None:
-        self._sent, self.violations, self.checked = sent, violations, checked
+        self._sent = sent
+        self.violations = violations
+        self.checked = checked
         self.streams: dict[str, Stream] = {}
         self._clocks: dict[int, int] = {}
 
@@ -231,12 +234,13 @@ class Commits:
         removed_changes = {
             w: _last_change(was) for w, was in before.items() if was.excluded == "removed"
         }
-        standing = (was for was in before.values() if was.writer not in removed_changes)
-        noted_members = (
-            m for m in stream.members.values() if removed_changes.get(m.writer) != _last_change(m)
-        )
-        times = map(_time, (*standing, *noted_members))
-        upper = max(lower, stream.last.upper if stream.last else lower, *times)
+        upper: float = max(lower, stream.last.upper) if stream.last else lower
+        for was in before.values():
+            if was.writer not in removed_changes:
+                upper = max(upper, _time(was))
+        for member in stream.members.values():
+            if removed_changes.get(member.writer) != _last_change(member):
+                upper = max(upper, _time(member))
         if not mark.final:
             self.check(laws.uppers_are_noted, mark.upper, upper)
         for writer in sorted(stream.owed):

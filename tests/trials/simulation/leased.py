@@ -81,7 +81,8 @@ class LeasedStore(MemoryStore):
 
     def __init__(self, database: Database) -> None:
         vars(self).update(vars(database.kept))
-        self.database, self._url = database, ""
+        self.database = database
+        self._url = ""
         self.session: Session | None = None
         self.acquired: dict[int, int] = {}
 

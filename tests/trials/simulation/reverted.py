@@ -59,7 +59,10 @@ async def _serve_on(committer: Committer, *_: object) -> None:
     committer.ready = True
 
 
-_run, _move, _check, _restore = Job.run, Domain.advance, NoteChecks.check, Roster.restore
+_run = Job.run
+_move = Domain.advance
+_check = NoteChecks.check
+_restore = Roster.restore
 _find_due = StreamState._find_due_time
 
 
@@ -88,7 +91,8 @@ def _compare_seqs(stream: StreamState, domain: str, former_mark: Mark) -> int:
 
 
 def _restore_unnamed(roster: Roster, track: Track, membership: Membership | None) -> None:
-    queue, roster._unreported = roster._unreported, TimeQueue()
+    queue = roster._unreported
+    roster._unreported = TimeQueue()
     _restore(roster, track, membership)
     roster._unreported = queue
 
@@ -99,9 +103,10 @@ def _drop(outbox: Outbox, _batch: object) -> None:
 
 def _settle(known_segments: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
     firsts = list(cuts)
-    known_segments._not_counted = sum(
-        all(c.get(s, -1) >= offset for c in firsts) for s, offset in final.items()
-    )
+    known_segments._not_counted = 0
+    for segment, offset in final.items():
+        if all(cut.get(segment, -1) >= offset for cut in firsts):
+            known_segments._not_counted += 1
 
 
 def _admit(
@@ -109,6 +114,10 @@ def _admit(
 ) -> bool:
     is_lost = any(session == loss.id for loss in current_session.lost)
     return not is_lost and (current_session.id is None or takes_over)
+
+
+def _allow(*_: object, **__: object) -> bool:
+    return True
 
 
 def _date_none(_: StreamState, members: Iterable[MemberRecord]) -> Iterable[MemberRecord]:
@@ -135,14 +144,14 @@ FIXES: Mapping[str, Reverted] = {
     "a failed commit has all streams read again": Reverted(Committer, "_reload", _serve_on, 0),
     "streams of lost buckets are dropped": Reverted(Ownership, "_drop_outside", _nothing, 0),
     "streams that wait for their interval go with their bucket": Reverted(
-        OwnedStreams, "is_owned", lambda *_: True, 16
+        OwnedStreams, "is_owned", _allow, 16
     ),
     "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 28),
     "marks whose seqs were given again are reported": Reverted(
         Ownership, "_find_last_stored", staticmethod(_compare_seqs), 134
     ),
     "a controller whose leases may be over reads nothing from memory": Reverted(
-        Ownership, "is_sure", property(lambda _: True), 5
+        Ownership, "is_sure", property(_allow), 5
     ),
     "the clock of a bucket never goes back": Reverted(
         StreamState, "_remember_latest", _date_none, 0
@@ -154,18 +163,16 @@ FIXES: Mapping[str, Reverted] = {
     "a writer that returns below the lower learns it": Reverted(
         Domains, "_exclude_if_late", _nothing, 0
     ),
-    "silence runs side by side": Reverted(
-        Track, "overtaken_served_ms", property(lambda _: None), 4
-    ),
+    "silence runs side by side": Reverted(Track, "overtaken_served_ms", property(_nothing), 4),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
     "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 94),
     "times of a removed writer do not count": Reverted(Domain, "drop_removed_uppers", _nothing, 1),
     "nor do they once it has returned": Reverted(Domains, "_drop_former_uppers", _nothing, 772),
     "late requests are refused": Reverted(NoteChecks, "check", _take_late, 0),
-    "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
+    "the older of two processes is fenced": Reverted(Session, "admits", _allow, 0),
     "a restored backup fences no living process": Reverted(Session, "admits", _admit, 28),
     "a successor implies its predecessors": Reverted(RunningCut, "complete", _nothing, 1),
-    "members that a mark reached hold": Reverted(Domain, "settle", lambda *_: True, 0),
+    "members that a mark reached hold": Reverted(Domain, "settle", _allow, 0),
     "sealed segments give room": Reverted(StreamState, "settle", _nothing, 1),
     "sealed segments that are empty give room": Reverted(
         KnownSegments, "stop_counting_sealed", _settle, 14

@@ -47,7 +47,8 @@ STREAMS = ("s", "t")
 WRITERS = ("u", "v", "w")
 EXPECTED = "x"
 NOTES = 8
-HALF, LAST = 500, 1000
+HALF = 500
+LAST = 1000
 """The times that one writer, and then all of them note in the end."""
 
 PAIR_EVERY = 8
@@ -69,7 +70,10 @@ class Schedule:
         self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
         noted_times = self.sent[STREAMS[0], clients.WRITER]
         self.arena = Arena(chance, self._judge_commit, noted_times.append, self._read_after_pause)
-        self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
+        self.pens: dict[tuple[str, str], Pen] = {}
+        for stream in STREAMS:
+            for number, writer in enumerate(WRITERS):
+                self.pens[stream, writer] = Pen(stream, writer, number)
         self.commits = self._judge_anew()
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._looks: defaultdict[str, list[Look]] = defaultdict(list)
@@ -137,7 +141,8 @@ class Schedule:
 
     def _make_pair(self) -> Pair:
         """Return the asynchronous clients of a stream."""
-        url, stream = ",".join(self.arena.urls), STREAMS[0]
+        url = ",".join(self.arena.urls)
+        stream = STREAMS[0]
 
         def check_acknowledged(pen: Pen) -> None:
             (kept_member,) = (
@@ -156,7 +161,9 @@ class Schedule:
 
     async def _restart(self, pen: Pen) -> None:
         """Have another process take the writer's place; the one before notes once more."""
-        former, pen.session, pen.has_name = pen.session, pen.session + 1, False
+        former = pen.session
+        pen.session += 1
+        pen.has_name = False
         if await self._deliver(pen, pen.time):
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
@@ -205,8 +212,10 @@ class Schedule:
                 self._read(stream, self._find_last_seq(stream))
 
     def _find_last_seq(self, stream: str) -> int:
-        marks = [mark for answer in self.answers[stream][-1:] for mark in answer.marks]
-        return marks[-1]["seq"] if marks else 0
+        answers = self.answers[stream]
+        if not answers or not answers[-1].marks:
+            return 0
+        return int(answers[-1].marks[-1]["seq"])
 
     def _read(self, stream: str, after: int) -> None:
         for name in self.chance.sample(self.arena.replicas, len(self.arena.replicas)):
@@ -275,10 +284,10 @@ class Schedule:
 
     def _lose_commits(self, first_commit: int) -> dict[str, dict[str, Mark | None]]:
         """Lose the last commits; returns the last marks of the streams that each controller had."""
-        had = {
-            name: {stream.id: stream.histories[DOMAIN].last for stream in c._committer.streams}
-            for name, c in self.arena.controllers.items()
-        }
+        had = {}
+        for name, controller in self.arena.controllers.items():
+            streams = controller._committer.streams
+            had[name] = {stream.id: stream.histories[DOMAIN].last for stream in streams}
         commits = len(self.arena.database.log)
         self.arena.database.lose(
             self.chance.randrange(max(first_commit, commits - 12), commits + 1)
@@ -352,7 +361,8 @@ class Schedule:
 
     async def _end(self, stream: Stream) -> None:
         """Truncate the stream, which gives room for new segments, and seal it."""
-        name, last = stream.record.name, stream.last
+        name = stream.record.name
+        last = stream.last
         await self._change(
             name, operations.truncate, ANONYMOUS_ORDER, last.cut.offsets if last else {}
         )
@@ -383,10 +393,11 @@ class Schedule:
             if acquired_commit is None or held_mark is None:
                 continue
             log = self.arena.database.log[:acquired_commit]
-            marks = (m for commit in log for m in commit.list_puts(AppendedMark))
-            written_times = {
-                m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)
-            }
+            written_times = set()
+            for commit in log:
+                for appended_mark in commit.list_puts(AppendedMark):
+                    if (appended_mark.stream_id, appended_mark.domain) == (key, DOMAIN):
+                        written_times.add(appended_mark.mark.written_at)
             if held_mark.written_at not in written_times:
                 self.commits.check(
                     laws.losses_are_reported, held_mark.seq, self._list_reported(key)

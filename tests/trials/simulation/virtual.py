@@ -38,7 +38,9 @@ class _Call:
     handle: asyncio.Handle
 
     def __init__(self, loop: VirtualLoop, callback: Callable[..., object], args: Any) -> None:  # noqa: ANN401 - as asyncio's
-        self.loop, self.callback, self.args = loop, callback, args
+        self.loop = loop
+        self.callback = callback
+        self.args = args
 
     def __call__(self) -> None:
         if self.handle.cancelled():
@@ -62,7 +64,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, delay: Callable[[str], float], reaches: Callable[[], bool]) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
-        self._delay, self._reaches = delay, reaches
+        self._delay = delay
+        self._reaches = reaches
         self.asked_at = 0.0
         self.spent: defaultdict[tuple[str, str], float] = defaultdict(float)
         self.frozen: dict[str, list[tuple[_Call, Context]]] = {}
@@ -116,9 +119,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: Any,  # noqa: ANN401
     ) -> asyncio.Future[Any]:
         """Make a call after a delay, and answer it after another one."""
-        answer, caller, asked_at = self.create_future(), process.get(), self.time()
+        answer = self.create_future()
+        caller = process.get()
+        asked_at = self.time()
         name = getattr(func, "__name__", "")
-        own_context, elsewhere = copy_context(), copy_context()
+        own_context = copy_context()
+        elsewhere = copy_context()
         elsewhere.run(process.set, "")
 
         def give(resolve: Callable[[Any], None], outcome: object) -> None:

@@ -14,16 +14,17 @@ WRITER_TIMEOUT_S = 20.0
 """Longer than faults that follow each other keep a writer from all controllers."""
 
 
+def _ignore(*_: object, **__: object) -> None:
+    pass
+
+
 class WorkloadSchedule:
     """A run from one seed. `run` returns the violations."""
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
         self._arena = Arena(
-            self._chance,
-            committed=lambda *_: None,
-            sent=lambda _: None,
-            resumed=lambda _: asyncio.sleep(0),
+            self._chance, committed=_ignore, sent=_ignore, resumed=lambda _: asyncio.sleep(0)
         )
         self.workload = Workload(self._arena, WRITER_TIMEOUT_S)
 
@@ -34,7 +35,7 @@ class WorkloadSchedule:
 
     async def _play(self) -> None:
         await self._arena.start_all()
-        async with self.workload.work(lambda **_: None, self._chance):
+        async with self.workload.work(_ignore, self._chance):
             with suppress(TimeoutError):
                 await asyncio.wait_for(break_things(self._arena), FAULTS_S)
             await self._arena.calm_down()

@@ -31,7 +31,8 @@ from tools.trials.waiting import wait_until
 
 TOPIC = "flights"
 PARTITIONS = 3
-STRAY, LANDING = "stray", "landing"
+STRAY = "stray"
+LANDING = "landing"
 WRITERS: Mapping[str, Kind] = {
     "UA": "transactions",
     "DL": "transactions",
@@ -85,7 +86,8 @@ class Program:
         options = os.environ.get("JAVA_TOOL_OPTIONS", QUICK)
         variables = environment(JAVA_TOOL_OPTIONS=options)
         run = len(self._runs)
-        log, output = (self._logs / f"{run:03}.{kind}" for kind in ("log", "printed"))
+        log = self._logs / f"{run:03}.log"
+        output = self._logs / f"{run:03}.printed"
         self._runs.append(Daemon(self._words, log, variables, printed=output))
 
     def status(self) -> int | None:
@@ -142,8 +144,10 @@ class KafkaArena:
         self.far = SecuredBroker(directory / "far")
         self.broker_busy = asyncio.Lock()
         self.calls = Calls(f"http://127.0.0.1:{free_port()}")
-        self._directory, self._relayed = directory, relayed
-        self._end, self._output = directory / "end", directory / "output"
+        self._directory = directory
+        self._relayed = relayed
+        self._end = directory / "end"
+        self._output = directory / "output"
         self._programs: list[Program] = []
         self._read: dict[str, list[Counted]] = {}
         self._strange: list[tuple[str, str]] = []

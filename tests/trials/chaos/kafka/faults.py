@@ -11,6 +11,34 @@ MOST_PARTITIONS = 12
 TRANSACTIONAL = [name for name, kind in WRITERS.items() if kind == "transactions"]
 
 
+async def kill_query(arena: KafkaArena) -> None:
+    await arena.kill_any(arena.query)
+
+
+async def kill_producer(arena: KafkaArena) -> None:
+    await arena.kill_any(*arena.producers.values())
+
+
+async def kill_observer(arena: KafkaArena) -> None:
+    await arena.kill_any(*arena.observers, arena.producers[LANDING])
+
+
+async def kill_broker(arena: KafkaArena) -> None:
+    await arena.restart_broker(arena.broker)
+
+
+async def kill_far_broker(arena: KafkaArena) -> None:
+    await arena.restart_broker(arena.far)
+
+
+async def kill_controller(arena: KafkaArena) -> None:
+    await arena.kill_any(arena.controller)
+
+
+async def start_twin(arena: KafkaArena) -> None:
+    await arena.start_twin(arena.chance.choice(TRANSACTIONAL))
+
+
 async def add_a_partition(arena: KafkaArena) -> None:
     """Add a partition, unless the topic has many."""
     if arena.partitions < MOST_PARTITIONS:
@@ -26,13 +54,13 @@ async def pause_producer(arena: KafkaArena) -> None:
 
 
 KAFKA_FAULTS: Faults[KafkaArena] = {
-    "kill-query": lambda arena: arena.kill_any(arena.query),
-    "kill-producer": lambda arena: arena.kill_any(*arena.producers.values()),
-    "kill-observer": lambda arena: arena.kill_any(*arena.observers, arena.producers[LANDING]),
-    "kill-broker": lambda arena: arena.restart_broker(arena.broker),
-    "kill-far": lambda arena: arena.restart_broker(arena.far),
-    "kill-controller": lambda arena: arena.kill_any(arena.controller),
+    "kill-query": kill_query,
+    "kill-producer": kill_producer,
+    "kill-observer": kill_observer,
+    "kill-broker": kill_broker,
+    "kill-far": kill_far_broker,
+    "kill-controller": kill_controller,
     "partition": add_a_partition,
-    "twin": lambda arena: arena.start_twin(arena.chance.choice(TRANSACTIONAL)),
+    "twin": start_twin,
     "pause": pause_producer,
 }

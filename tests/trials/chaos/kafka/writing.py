@@ -33,7 +33,10 @@ STRAY_S = 2.0
 PAUSE_S = (0.02, 0.25)
 """How long a producer rests between two rounds, and amid a transaction."""
 
-NOTES, ABORTS, FLUSHES, COMMITS = 0.6, 0.15, 0.1, 0.3
+NOTES = 0.6
+ABORTS = 0.15
+FLUSHES = 0.1
+COMMITS = 0.3
 """How often a round of records ends with a note, in an abort, is flushed, or ends a transaction."""
 
 
