@@ -41,13 +41,16 @@ def claim_times(history: History, domain: str) -> str:
     time = TEN
     for batch in range(4):
         time += chance.choice([-1, 0, 1, 2]) * MINUTE_MS
-        missing = ["a"] * (chance.random() < 0.3)
+        missing_writers = []
+        if chance.random() < 0.3:
+            missing_writers.append("a")
         more: dict[str, Any] = {"asked": chance.random() < 0.7, "first": chance.choice([TEN, None])}
         more["from_time"] = chance.choice([MIN_INT64, TEN, None])
         if batch and chance.random() < 0.15:
             orders.overwrite()
         else:
-            orders.claim(time, batch, *missing, stream=history.name, domain=domain, **more)
+            options = {"stream": history.name, "domain": domain, **more}
+            orders.claim(time, batch, *missing_writers, **options)
     return orders.url
 
 

@@ -43,7 +43,8 @@ def test_the_table_of_a_job_is_opened_once(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table and each source are opened once for their history, columns and record."""
-    gold, locations = tmp_path / "gold", []
+    gold = tmp_path / "gold"
+    locations = []
     write_deltalake(gold, ROWS)
     pins = tables.pin(orders.url)
 

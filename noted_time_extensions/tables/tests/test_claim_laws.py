@@ -37,6 +37,10 @@ class ClaimedTable(NamedTuple):
     marks: dict[str, list[Mark]]
 
 
+def observe_domains(world: Witness, names: set[str]) -> dict[str, Domain]:
+    return {name: observe(world, name, names) for name in world.domains}
+
+
 def write_table(domain: Domain, *, keeps_late_rows: bool) -> ClaimedTable:
     """Return the table of a query, whose last claim names the writers."""
     claims = list[Claim]()
@@ -48,10 +52,10 @@ def write_table(domain: Domain, *, keeps_late_rows: bool) -> ClaimedTable:
         claims.append(replace(claim, stream=source.stream, domain=source.domain))
     answer = domain.answer(Requirement(to=marks[-1].lower))
     claims[-1] = add_writers(claims[-1], source, answer, None)
-    commits = [
-        Commit(number, number - 1 if number else None, "append", claims={"rows": claim})
-        for number, claim in enumerate(claims)
-    ]
+    commits: list[Commit] = []
+    for number, claim in enumerate(claims):
+        parent = commits[-1].id if commits else None
+        commits.append(Commit(number, parent, "append", claims={"rows": claim}))
     return ClaimedTable(TableHistory(commits), {domain.domain: [*marks]})
 
 
@@ -65,12 +69,11 @@ def run_job(sources: list[ClaimedTable], delay_ms: int) -> ClaimedTable:
         "days", TableHistory((written_commit,)), "days", "t", pinned_histories, delay_ms=delay_ms
     )
     claim_commit = Commit(1, 0, "none", claims={"days": replace(record, id="days")})
-    marks = {
-        domain: [marks_of_domain[-1]]
-        for source in sources
-        for domain, marks_of_domain in source.marks.items()
-    }
-    return ClaimedTable(TableHistory((written_commit, claim_commit)), marks)
+    last_marks = {}
+    for source in sources:
+        for domain, marks in source.marks.items():
+            last_marks[domain] = [marks[-1]]
+    return ClaimedTable(TableHistory((written_commit, claim_commit)), last_marks)
 
 
 def answer_question(domains: dict[str, Domain], question: Question[Any]) -> Any:  # noqa: ANN401 - of the question
@@ -127,18 +130,19 @@ def list_lost(  # noqa: PLR0913, PLR0917 - the world, and the answer of a table
         mark = marks[place]
         lacking = {*rows_beyond(world, domain, mark, time)}
         if requirement.require_known:
-            noted_writers = {
-                event.writer for event in world.lacking(domain, mark) if event.times[domain] < time
-            }
-            latecomers = domains[domain].list_latecomers()
-            lacking &= noted_writers & {
-                latecomer.writer
-                for latecomer in latecomers
-                if latecomer.first_seq > mark.seq and latecomer.from_time < time
-            }
+            noted_writers = set()
+            for noted_event in world.lacking(domain, mark):
+                if noted_event.times[domain] < time:
+                    noted_writers.add(noted_event.writer)
+            latecomers = set()
+            for latecomer in domains[domain].list_latecomers():
+                if latecomer.first_seq > mark.seq and latecomer.from_time < time:
+                    latecomers.add(latecomer.writer)
+            lacking &= noted_writers & latecomers
         else:
             lacking &= names
-        yield from ((domain, requirement, writer) for writer in lacking)
+        for writer in lacking:
+            yield domain, requirement, writer
 
 
 @given(
@@ -162,15 +166,14 @@ def test_complete_table_has_all_required_rows(  # noqa: PLR0913, PLR0917 - drawn
     The first marks may have expired.
     """
     world = witness(settings, history, states_since=True)
-    domains_seen = {domain: observe(world, domain, names) for domain in world.domains}
-    tables = [
-        write_table(domain, keeps_late_rows=True)
-        for domain in domains_seen.values()
-        if domain.history
-    ]
-    tables += [run_job(tables, delay_ms)] if tables else []
+    tables = []
+    for domain in observe_domains(world, names).values():
+        if domain.history:
+            tables.append(write_table(domain, keeps_late_rows=True))
+    if tables:
+        tables.append(run_job(tables, delay_ms))
     live(world, later)
-    domains = {domain: observe(world, domain, names) for domain in world.domains}
+    domains = observe_domains(world, names)
     for domain in domains.values():
         domain.history.forget_through(expired)
     requirements = (
@@ -181,7 +184,7 @@ def test_complete_table_has_all_required_rows(  # noqa: PLR0913, PLR0917 - drawn
     complete = 0
     lost_rows = list[Lost]()
     for table in tables:
-        last = max(marks_of_domain[-1].lower for marks_of_domain in table.marks.values())
+        last = max(marks[-1].lower for marks in table.marks.values())
         for time in range(last + 2):
             for requirement in requirements:
                 question = replace(requirement, to=time)
@@ -217,7 +220,7 @@ def test_table_of_query_with_state_has_all_required_rows(
     """
     world = witness(settings, silence(history), states_since=True)
     live(world, silence(later))
-    domains = {domain: observe(world, domain, names) for domain in world.domains}
+    domains = observe_domains(world, names)
     requirements = (
         Requirement(require=tuple(sorted(names))),
         Requirement(require_all=True),
@@ -295,7 +298,7 @@ def test_counts_of_a_claim_stand_for_expired_marks(
     requirement = Requirement(to=20, **options)
     (source,) = table.list_sources()
     steps = ask_claimed_source(table, source, requirement, is_later=False)
-    answer = run(steps, lambda question: answer_all(domain, question))
+    answer = run(steps, partial(answer_all, domain))
 
     assert answer.status == status
 

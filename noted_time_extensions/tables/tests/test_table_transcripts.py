@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import write_deltalake
@@ -21,7 +22,9 @@ from tests.support.paragraphs import read_paragraphs
 from tests.support.polling import count_polls
 from tools.trials.served import Served
 
-FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+SESSIONS: list[Any] = []
+for path in sorted(Path(__file__).with_name("transcripts").glob("*.txt")):
+    SESSIONS += read_paragraphs(path)
 TABLE_VERBS = f"{VERBS}|claim|append|overwrite"
 
 
@@ -38,8 +41,10 @@ class TableSession(Session):
         name, _, arguments = rest.partition(" ")
         if verb == "claim":
             self._claim(*arguments.split(" ", 1))
-        elif verb in {"append", "overwrite"}:
-            write_deltalake(name, ROWS, mode="append" if verb == "append" else "overwrite")
+        elif verb == "append":
+            write_deltalake(name, ROWS, mode="append")
+        elif verb == "overwrite":
+            write_deltalake(name, ROWS, mode="overwrite")
         else:
             super().perform(act)
 
@@ -50,7 +55,7 @@ class TableSession(Session):
         self.orders.claim(complete_to, next(self.batches), *missing_writers, **options)
 
 
-@pytest.mark.parametrize("acts", [act for file in FILES for act in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", SESSIONS)
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:

@@ -61,10 +61,14 @@ class Table(World):
 
     def version_rows(self, version: int) -> Rows:
         """Return the rows of a version that leads to the present state."""
-        commits = [c for c in self.state.commits if self.number(c.id) == version]
-        return frozenset().union(
-            *(rows for c in commits for known_commit, rows in self.rows_of if known_commit is c)
-        )
+        version_rows: set[Row] = set()
+        for commit in self.state.commits:
+            if self.number(commit.id) != version:
+                continue
+            for known_commit, rows in self.rows_of:
+                if known_commit is commit:
+                    version_rows |= rows
+        return frozenset(version_rows)
 
     def _move(self, act: Callable[[], None]) -> None:
         if not (self.in_job and self.moves):
@@ -107,16 +111,25 @@ class Table(World):
     @cached_property
     def times(self) -> Mapping[Row, int]:
         """The time of every row of the queries behind the table."""
-        if not self.sources:
-            return {(q.name, place): t for q in self.queries for place, t in enumerate(q.times)}
-        return {row: time for source in self.sources for row, time in source.times.items()}
+        times: dict[Row, int] = {}
+        for source in self.sources:
+            times.update(source.times)
+        if self.sources:
+            return times
+        for query in self.queries:
+            for place, time in enumerate(query.times):
+                times[query.name, place] = time
+        return times
 
     def find_excused(self, record: str) -> Rows:
         """Return the rows that an operator accepted as missing."""
         if self.sources:
             return self.evidence[record][1]
-        places = {(q.name, p) for q in self.queries for ps in q.excused.values() for p in ps}
-        return frozenset(places)
+        excused_rows: set[Row] = set()
+        for query in self.queries:
+            for places in query.excused.values():
+                excused_rows.update((query.name, place) for place in places)
+        return frozenset(excused_rows)
 
 
 class JobTable(Table):
@@ -126,31 +139,37 @@ class JobTable(Table):
 
     def run_job(self, kind: str, *, is_calm: bool = False) -> None:
         """Pin, read, write and inherit; others change the tables in between."""
-        tables = [self, *self.sources]
-        act_of_others: Callable[[], object] = int if is_calm else self._let_others_act
-        states_before = [(job_table, job_table.in_job) for job_table in tables]
-        for job_table, was_in_job in states_before:
-            job_table.in_job, job_table.moves = True, job_table.moves if was_in_job else 0
+        states_before = [(table, table.in_job) for table in (self, *self.sources)]
+        for table, was_in_job in states_before:
+            table.in_job = True
+            if not was_in_job:
+                table.moves = 0
         pins = [self._pin(source) for source in self.sources]
-        act_of_others()
-        rows: set[Row] = set()
-        for job_table in self.sources:
-            rows |= job_table.state.rows
-            act_of_others()
-        self._write(kind, frozenset(rows))
+        source_rows = self._read_sources(is_calm=is_calm)
+        self._write(kind, source_rows)
         version = self.history().version
         has_others = not is_calm and self.chance.random() < 0.4
         self.moves = 1  # the number that the job wrote is of one commit
         if has_others:
-            act_of_others()
+            self._let_others_act()
         is_told = has_others or self.chance.random() < 0.5
+        known_pins = [pin for pin in pins if pin]
         for _ in range(self.chance.choice([1, 1, 2])):
-            if None not in pins:
-                self._inherit(
-                    [pin for pin in pins if pin], version if is_told else None, is_calm=is_calm
-                )
-        for job_table, was_in_job in states_before:
-            job_table.in_job = was_in_job
+            if len(known_pins) == len(pins):
+                self._inherit(known_pins, version if is_told else None, is_calm=is_calm)
+        for table, was_in_job in states_before:
+            table.in_job = was_in_job
+
+    def _read_sources(self, *, is_calm: bool) -> Rows:
+        """Return the rows of the sources; others act before and after each is read."""
+        if not is_calm:
+            self._let_others_act()
+        rows: set[Row] = set()
+        for source in self.sources:
+            rows |= source.state.rows
+            if not is_calm:
+                self._let_others_act()
+        return frozenset(rows)
 
     def _pin(self, source: Table) -> Pin | None:
         try:
@@ -249,12 +268,14 @@ class Pipeline:
     def __init__(
         self, chance: Random, build: Callable[[str, type[Table]], Table], jobs: Sequence[str] = JOBS
     ) -> None:
-        self.chance, self.jobs = chance, jobs
+        self.chance = chance
+        self.jobs = jobs
         names = {"a": Table, "b": Table, "silver": JobTable, "gold": JobTable}
         self.tables = [build(name, kind) for name, kind in names.items()]
         first, second, silver, gold = self.tables
-        for table, sources in ((first, ()), (second, ()), (silver, (first,))):
-            table.follow(*sources)
+        first.follow()
+        second.follow()
+        silver.follow(first)
         gold.follow(silver, second)
         self.hops = [table for table in self.tables if isinstance(table, JobTable)]
         for hop in self.hops:
@@ -267,8 +288,8 @@ class Pipeline:
                 table.run_calmly(table.queries[0])
         for hop in self.hops:
             hop.run_job(self.chance.choice(self.jobs), is_calm=True)
-        for each in self.tables:
-            each.save()
+        for table in self.tables:
+            table.save()
 
     def act(self) -> None:
         """Let a query, a job, an operator or others act."""
@@ -283,13 +304,21 @@ class Pipeline:
             hop.bother()
         else:
             hop.accept_as_is()
-        for each in self.hops:
-            each.save()
+        for job_table in self.hops:
+            job_table.save()
 
     def find_false_claims(self) -> list[str]:
         """Return which tables lack rows that they claim."""
-        return [f"{hop.name}: {rows}" for hop in self.hops if (rows := hop.find_lacking())]
+        false_claims = []
+        for hop in self.hops:
+            lacking_rows = hop.find_lacking()
+            if lacking_rows:
+                false_claims.append(f"{hop.name}: {lacking_rows}")
+        return false_claims
 
 
 def build_model(chance: Random, *, is_numbered: bool) -> Callable[[str, type[Table]], Table]:
-    return lambda name, kind: kind(chance, is_numbered, [Query(name, chance)])
+    def build(name: str, kind: type[Table]) -> Table:
+        return kind(chance, is_numbered, [Query(name, chance)])
+
+    return build

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from msgspec import Struct
@@ -74,7 +75,8 @@ class Query:
     """A query under a name, which may be started over as another."""
 
     def __init__(self, name: str, chance: Random) -> None:
-        self.name, self.chance = name, chance
+        self.name = name
+        self.chance = chance
         self.times = sorted(chance.randrange(100) for _ in range(LENGTH))
         for place in range(LENGTH - 1):
             if chance.random() < 0.4:
@@ -117,8 +119,10 @@ class Query:
 
     def begin_again(self) -> None:
         """Take a new checkpoint, and take over the name."""
-        self.generation, self.start_over = self.generation + 1, True
-        self.checkpoint, self.saved = Checkpoint(), [Checkpoint()]
+        self.generation += 1
+        self.start_over = True
+        self.checkpoint = Checkpoint()
+        self.saved = [Checkpoint()]
 
 
 @dataclass
@@ -140,7 +144,8 @@ class World:
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
         """Add a commit with these rows, or with all rows if it changes them."""
-        before, self.ids = self.state, self.ids + 1
+        before = self.state
+        self.ids += 1
         parent = before.commits[-1].id if before.commits else None
         number = len(before.commits) if self.is_numbered else 1000 + self.ids
         new_commit = Commit(number, parent, change, change, {claim.name: claim for claim in claims})
@@ -206,14 +211,20 @@ class World:
 
     def write(self, query: Query, record: Claim, batch: Batch) -> None:
         """Commit a batch; the table's own transactions have it once."""
-        claims = [c.claims.get(query.name) for c in self.state.commits]
-        if self.is_numbered and any(
-            k is not None and (k.query, k.batch) == (record.query, record.batch) and not k.accepted
-            for k in claims
-        ):
+        if self.is_numbered and self._has_batch(query.name, record):
             return
         query.reached[record.query] = max(query.reached.get(record.query, 0), batch.end)
-        self.commit("append", ((query.name, p) for p in range(batch.begin, batch.end)), record)
+        rows = [(query.name, place) for place in range(batch.begin, batch.end)]
+        self.commit("append", rows, record)
+
+    def _has_batch(self, name: str, record: Claim) -> bool:
+        for commit in self.state.commits:
+            claim = commit.claims.get(name)
+            if claim is None or claim.accepted:
+                continue
+            if (claim.query, claim.batch) == (record.query, record.batch):
+                return True
+        return False
 
     def disturb(self) -> None:
         """Change the table without a query."""
@@ -260,11 +271,11 @@ class World:
         if history.version is None:
             return
         rows = self.state.rows
-        queries_seen = {q.name: (q, dict(q.reached)) for q in self.queries}
+        queries_seen = {query.name: (query, dict(query.reached)) for query in self.queries}
         if self.chance.random() < 0.3:
             self.is_calm = True  # a number is of one commit meanwhile
-            fates: list[Callable[[], None]] = [self.disturb, self.expire]
-            fates.append(lambda: self.run(self.queries[0]))
+            run_first_query = partial(self.run, self.queries[0])
+            fates: list[Callable[[], None]] = [self.disturb, self.expire, run_first_query]
             self.chance.choice(fates)()
             self.is_calm = False
         try:
@@ -296,7 +307,7 @@ class World:
                 self.accept: 6,
                 self.leave_gap: 2,
                 self.come_late: 5,
-                lambda: self.put_checkpoint_back(query): 8,
+                partial(self.put_checkpoint_back, query): 8,
             }
             self.chance.choices([*fates], [*fates.values()])[0]()
         self.save()
@@ -347,8 +358,10 @@ class World:
 
     def lacks(self, query: Query, holder: str, complete_to: int) -> Sequence[int]:
         """Return the places below a time that the table lacks, unless they were accepted."""
-        places = (p for p, time in enumerate(query.times) if time < complete_to)
         excused_places = query.excused.get(holder, set())
-        return [
-            p for p in places if p not in excused_places and (query.name, p) not in self.state.rows
-        ]
+        lacking_places = []
+        for place, time in enumerate(query.times):
+            is_claimed = time < complete_to and place not in excused_places
+            if is_claimed and (query.name, place) not in self.state.rows:
+                lacking_places.append(place)
+        return lacking_places
