@@ -19,7 +19,8 @@ Schema = dict[str, Any]
 
 BEGIN = """# HTTP calls
 
-This page has all calls, parameters and fields. A controller serves the same as `/docs` and `/openapi.json`.
+This page has all calls, parameters and fields. A controller serves the same as `/docs` and
+`/openapi.json`.
 [The HTTP API](api.md) explains them with examples.
 """
 
