@@ -630,6 +630,19 @@ def test_help_of_a_broker_installs_nothing(
     assert "--topic NAME:PARTITIONS" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("name", "home"), [("demo", ".venv"), ("stores", ".venv-stores")])
+def test_a_suite_has_its_own_environment_by_its_lock(
+    clone: Path, installs: list[tuple[str, ...]], name: str, home: str
+) -> None:
+    """The lock of the demo is one of .venv, where its suite finds everything."""
+    (clone / "locks" / "stores.lock").write_text("moto==1\n")
+
+    programs = environments.find_programs({}, name)
+
+    assert programs == clone / home / environments.BIN.name
+    assert len(installs) == (2 if name == "stores" else 0)
+
+
 def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
     """The words around it are."""
     words = ["-x", "--dbt", "tests/dbt"]

@@ -158,6 +158,20 @@ def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Pa
     return home
 
 
+def find_programs(env: dict[str, str], name: str) -> Path:
+    """Return the programs of a suite, which has its own environment if it has its own lock."""
+    suite_lock = LOCKS / f"{name}.lock"
+    if name in LOCK_NAMES or not suite_lock.exists():
+        return VENV / BIN.name
+    return beside(env, name, suite_lock, PYTHON) / BIN.name
+
+
+def choose_python(env: dict[str, str], words: Iterable[str | Path]) -> list[str]:
+    """Return the words of a command, with the Python of the chosen Spark in place of .venv's."""
+    command = [str(word) for word in words]
+    return [env["PYSPARK_PYTHON"] if word == str(PYTHON) else word for word in command]
+
+
 def spark(env: dict[str, str], release: str) -> dict[str, str]:
     """Return the environment with another PySpark, which lies in front of all that .venv has."""
     home = beside(env, f"spark-{release}", LOCKS / f"spark-{release}.lock", PYTHON)
