@@ -82,11 +82,15 @@ def test_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> 
     assert airflow.result("warn", "complete") == {**FOUND, "seq": 2, "cut": {}}
 
 
+def wait_for_log(airflow: Airflow, dag: str, text: str) -> None:
+    wait_until(lambda: text in airflow.log(dag))
+
+
 def test_missing_writer_is_waited_for_until_a_mark_has_it(
     airflow: Airflow, controller: Served
 ) -> None:
     """The triggerer names the writer, and no task runs meanwhile."""
-    wait_until(lambda: "does not vouch" in airflow.log("wait"))
+    wait_for_log(airflow, "wait", "does not vouch")
     before = airflow.tasks("wait")
     note(controller, "wait", TEN + 1, "lima", "oslo")
 
@@ -107,7 +111,7 @@ def test_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker:
     """The asset's key names the hour before ten. The triggerer logs how far the group has read."""
     airflow.begin("sink", AT_TEN)
     before = eventually(partial(airflow.tasks, "sink"), {"complete": "deferred"})
-    wait_until(lambda: "has committed no offset" in airflow.log("sink"))
+    wait_for_log(airflow, "sink", "has committed no offset")
     wait_until(partial(airflow.is_deferred, "sink"))
     broker.commit("connect-orders-jdbc", "sink", {0: 1})
 

@@ -238,9 +238,8 @@ def test_later_table_version_may_have_the_writer_again(
     versions = []
 
     def poll_again() -> str:
-        statuses, results = poll_by_each_policy(
-            condition, lambda condition_asked: poll(condition_asked, (shop.served.url, None))
-        )
+        look = partial(poll, address=(shop.served.url, None))
+        statuses, results = poll_by_each_policy(condition, look)
         versions.append([result.found["version"] for result in results if result.found])
         return statuses
 
@@ -260,9 +259,7 @@ def test_table_needs_a_connection_to_require_writers(tmp_path: Path) -> None:
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, stream="sold")
     condition = Condition(dataset=orders.url, complete_to=TEN)
-    statuses, results = poll_by_each_policy(
-        condition, lambda condition_asked: poll(condition_asked, None)
-    )
+    statuses, results = poll_by_each_policy(condition, partial(poll, address=None))
 
     assert statuses == "failed failed warned complete"
     assert (

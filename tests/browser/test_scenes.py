@@ -195,7 +195,8 @@ class Scene:
 
 def make_pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a text, where `…` stands for any part."""
-    return re.compile(".*".join(map(re.escape, text.split("…"))))
+    parts = [re.escape(part) for part in text.split("…")]
+    return re.compile(".*".join(parts))
 
 
 def read_act(act: str) -> str:

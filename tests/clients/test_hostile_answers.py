@@ -48,7 +48,8 @@ def drip(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> Itera
 def compress_answer() -> list[bytes]:
     """Return an answer of 256 MiB, compressed."""
     packer = zlib.compressobj(wbits=31)  # as gzip
-    bomb = b"".join([*map(packer.compress, repeat(PART, 256)), packer.flush()])
+    parts = [packer.compress(PART) for _ in range(256)]
+    bomb = b"".join([*parts, packer.flush()])
     return [OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(bomb), bomb]
 
 

@@ -62,6 +62,14 @@ def folder(language: str) -> Path:
     return path
 
 
+def find_http(_: Path) -> Sequence[str]:
+    return HTTP
+
+
+def find_python(_: Path) -> Sequence[str]:
+    return PYTHON
+
+
 def build_java(directory: Path) -> list[str]:
     """Compile the interceptor and its program."""
     if not kafka.is_installed() or java.compiler() is None:
@@ -105,8 +113,8 @@ def build_typescript(_: Path) -> list[str]:
 
 
 BUILDS: dict[str, Callable[[Path], Sequence[str]]] = {
-    "http": lambda _: HTTP,
-    "python": lambda _: PYTHON,
+    "http": find_http,
+    "python": find_python,
     "java": build_java,
     "go": build_go,
     "typescript": build_typescript,

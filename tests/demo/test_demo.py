@@ -97,13 +97,16 @@ def test_database_of_a_controller_is_not_removed(tmp_path: Path) -> None:
     assert database.exists()
 
 
+def wait_for_file(process: subprocess.Popen[str], directory: Path, pattern: str) -> None:
+    """Wait until there is a file, or the process has ended."""
+    wait_until(lambda: process.poll() is not None or any(directory.glob(pattern)))
+
+
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
     written_pattern = "noted-time-*/log/flights/partition=*/*.parquet"
     with demo(tmp_path) as process:
-        wait_until(
-            lambda: process.poll() is not None or any((tmp_path / "scratch").glob(written_pattern))
-        )
+        wait_for_file(process, tmp_path / "scratch", written_pattern)
         was_running = process.poll() is None
 
         process.terminate()
@@ -124,7 +127,7 @@ def test_ctrl_c_ends_database_broker_and_connect() -> None:
         scratch = Path(name, "scratch")
         started = "noted-time-*/connect/log"
         with demo(Path(name), "--cdc") as process:
-            wait_until(lambda: process.poll() is not None or any(scratch.glob(started)))
+            wait_for_file(process, scratch, started)
             was_running = process.poll() is None
 
             os.killpg(process.pid, signal.SIGINT)

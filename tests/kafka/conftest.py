@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from noted_time import NotedTimeError
 from noted_time.client import Json
@@ -15,6 +16,7 @@ from tests.support.kafka_judge import Verdict, judge_marks
 from tools.trials.kafka import Broker, Record
 from tools.trials.secured_kafka import SecuredBroker
 from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 from writer_client import KafkaNotedProducer, WriterClient
 
 
@@ -93,6 +95,11 @@ class Flights:
         assert verdict.violations == ()
         assert verdict.marks
         return verdict.records
+
+
+def wait_for_assignment(consumer: Consumer) -> None:
+    """Wait until the consumer has partitions or a record."""
+    wait_until(lambda: consumer.poll(0.1) or consumer.assignment())
 
 
 def complete(answer: object) -> Future[Any]:

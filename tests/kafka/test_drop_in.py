@@ -10,12 +10,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import format_time
-from tests.kafka.conftest import Flights
+from tests.kafka.conftest import Flights, wait_for_assignment
 from tests.support.page import read_page
 from tests.support.processes import run_python
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
-from tools.trials.waiting import wait_until
 from writer_client import KafkaNotedProducer
 from writer_client.sending.clock import unix_ms
 
@@ -219,7 +218,7 @@ def test_transform_loop_notes_after_each_commit(flights: Flights) -> None:
     producer.init_transactions()
     with closing(Consumer({**flights.broker.config, **group})) as consumer:
         consumer.subscribe([source])
-        wait_until(lambda: consumer.poll(0.1) or consumer.assignment())
+        wait_for_assignment(consumer)
         for n, end in enumerate((producer.abort_transaction, producer.commit_transaction)):
             producer.begin_transaction()
             producer.produce(value="a", event_time=NOON + n)

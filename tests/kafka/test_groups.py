@@ -18,7 +18,7 @@ from noted_time.client.waiting import NothingKnown
 from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position
 from tests.cli.conftest import Commands, Result
-from tests.kafka.conftest import Flights, complete
+from tests.kafka.conftest import Flights, complete, wait_for_assignment
 from tests.support.processes import environment, run_python
 from tools.trials.calls import wire
 from tools.trials.daemons import Daemon
@@ -85,7 +85,7 @@ def test_group_before_its_first_commit_is_not_a_share_group(flights: SunkFlights
         settings = {**flights.broker.config, "group.id": group, "group.protocol": protocol}
         with closing(Consumer(settings)) as consumer:
             consumer.subscribe([flights.topic])
-            wait_until(lambda: consumer.poll(0.1) or consumer.assignment())
+            wait_for_assignment(consumer)
             with pytest.raises(NothingKnown, match=f"group '{group}' has committed no offset:"):
                 committed_position(flights.broker.config, group, flights.topic)
 

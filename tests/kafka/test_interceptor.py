@@ -95,6 +95,10 @@ class JavaFlights(Flights):
         return len(self.judge().violations) <= int(late["rows"])
 
 
+def wait_for_next_lower(flights: JavaFlights, lower: int) -> None:
+    wait_until(lambda: flights.find_next_lower() == lower)
+
+
 def wait_for_log(producer: JavaProducer, text: str) -> None:
     wait_until(lambda: text in producer.log())
 
@@ -183,9 +187,9 @@ def test_historic_timestamps_are_noted_in_their_order(flights: JavaFlights) -> N
     with_delay: dict[str, Any] = {"order": "stamps", "delay.ms": 1000}
     producer = flights.start_java(**with_delay)
     producer.send(*((NOON + n, "sold") for n in range(0, 5000, 7)))
-    wait_until(lambda: flights.find_next_lower() == NOON + 4998 - 1000)
+    wait_for_next_lower(flights, NOON + 4998 - 1000)
     producer.send((NOON + 500, "late"), (NOON + 9000, "sold"))
-    wait_until(lambda: flights.find_next_lower() == NOON + 8000)
+    wait_for_next_lower(flights, NOON + 8000)
     mark = flights.list_marks()[-1]
     producer.close()
     second_producer = flights.start_java(**with_delay)

@@ -122,7 +122,7 @@ def test_signal_before_a_delivery_report_raises_in_program(flights: Flights) -> 
         finally:
             signal.signal(signal.SIGUSR1, before)
 
-    assert list(map(repr, raised_errors)) == ["SystemExit(3)", "KeyboardInterrupt()"]
+    assert [repr(error) for error in raised_errors] == ["SystemExit(3)", "KeyboardInterrupt()"]
     assert [error.__context__ for error in raised_errors] == [None, None]
     producer.note_time(NOON + 1)
     assert producer.finish(60).lower == NOON + 1
@@ -161,7 +161,7 @@ def test_a_forked_child_cannot_use_its_parents_producer(flights: Flights, tmp_pa
         child = os.fork()
         if not child:
             try:
-                report_file.write_text("".join(map(outcome, calls)))
+                report_file.write_text("".join(outcome(call) for call in calls))
             finally:
                 os._exit(0)
         wait_until(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))  # noqa: B023 - called at once

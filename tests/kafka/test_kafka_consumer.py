@@ -245,6 +245,10 @@ def test_missing_topic_raises_for_consumers(broker: Broker, served: Served) -> N
         wait_until(lambda: consumer.poll(0.1))
 
 
+def wait_for_records(consumer: KafkaNotedConsumer) -> None:
+    wait_until(lambda: consumer.consume(10, 0.1))
+
+
 def test_topic_recreated_under_a_consumer_is_named(
     flights: ReadFlights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,8 +256,8 @@ def test_topic_recreated_under_a_consumer_is_named(
     monkeypatch.setattr("reader_client.kafka.consumer.CHECK_INTERVAL_S", 0.0)
     flights.send_to_each(3)
     with flights.consumer("a") as consumer:
-        wait_until(lambda: consumer.consume(10, 0.1))
+        wait_for_records(consumer)
         flights.broker.create(flights.topic, 1)
 
         with pytest.raises(Recreated, match=r"was deleted and .* another group\.id"):
-            wait_until(lambda: consumer.consume(10, 0.1))
+            wait_for_records(consumer)

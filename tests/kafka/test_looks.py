@@ -31,9 +31,11 @@ STREAM = {"domains": ["default", "ingestion"], "max_time_ahead_ms": None}
 
 def test_timestamps_are_exact_over_transactions_and_restarts(flights: Flights) -> None:
     """No record below a lower lies beyond its cut."""
-    observe_busy_topic(
-        flights, lambda flights, _: KafkaTimes(*flights.place, clock=lambda: 2 * BUSY_TIME)
-    )
+
+    def make_times(flights: Flights, _: object) -> KafkaTimes:
+        return KafkaTimes(*flights.place, clock=lambda: 2 * BUSY_TIME)
+
+    observe_busy_topic(flights, make_times)
 
     marks = flights.list_marks()
     assert flights.check_marks()

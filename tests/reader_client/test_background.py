@@ -26,7 +26,7 @@ from tests.reader_client.answers import MARKS, STREAM, list_readers, stream_answ
 from tests.support.faults import Fault, Faults
 from tests.support.http import as_json, read_json
 from tools.trials.served import Served
-from tools.trials.waiting import PATIENCE_S, eventually
+from tools.trials.waiting import PATIENCE_S, eventually, wait_until
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 NO_BACKLOG = {"backlog": False, "backlog_causes": [], "backlog_began_at": None}
@@ -101,11 +101,15 @@ def test_an_outage_is_logged_once_and_its_end_once(
     assert return_message.startswith(f"{reader_name}: the controller responds again, after ")
 
 
+def wait_for_requests(network: Faults, count: int) -> None:
+    wait_until(lambda: len(network.bodies) >= count)
+
+
 def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     """The log has the remedy, for callers that do not wait."""
     network = Faults()
     with ReaderClient("unheard-of", controller=served.url, backoff=SOON, transport=network):
-        eventually(lambda: len(network.bodies) > 3, expected=True)
+        wait_for_requests(network, 4)
 
     beginning = "the reader of stream 'unheard-of': refused, retrying"
     why = "there is no stream 'unheard-of': create it with `noted-time stream create unheard-of`"
@@ -155,7 +159,7 @@ def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
         client.advance({0: 100, 1: 7})
         client.offline()
         request_count = len(network.bodies)
-        eventually(lambda: len(network.bodies) > request_count + 3, expected=True)
+        wait_for_requests(network, request_count + 4)
         away = list_readers(served, stream)
         client.advance({0: 100})
         eventually(

@@ -363,7 +363,7 @@ class AheadScenario(Scenario):
 
     def tasks(self) -> str:
         """Show the watermarks of each batch."""
-        return "; ".join(map(show_value, self.query.tasks))
+        return "; ".join(show_value(task) for task in self.query.tasks)
 
 
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("ahead.txt")))

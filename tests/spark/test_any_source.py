@@ -19,7 +19,6 @@ from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
 from tools.trials.served import Served
 from tools.trials.starting import retry_start
-from tools.trials.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("with_noted_watermark")]
 
@@ -99,7 +98,7 @@ def test_offset_log_in_an_object_store_moves_the_watermark(
         query = output.start(count_per_second(add_watermark, "timestamp"))
         spark.sparkContext.environment = environment
 
-        assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
+        assert output.will_have((0, 10), (1, 10), (2, 10))
         query.stop()
 
 
@@ -152,5 +151,5 @@ def test_last_windows_of_any_source_come_out(ticks: Ticks, output: QueryOutput) 
     events = ticks.add_watermark(ticks.events().where("value < 25"))
     query = output.start(count_per_second(events, "timestamp"))
 
-    assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 5)])
+    assert output.will_have((0, 10), (1, 10), (2, 5))
     query.stop()

@@ -60,19 +60,30 @@ def test_option_refuses_unknown_values(
 
 NO_EVENTS: Any = None
 SEEN = KafkaRecords("seen", "127.0.0.1:9")
+
+
+def start_noted(url: str, **options: Any) -> object:  # noqa: ANN401 - any option
+    return read_noted_kafka(WITHOUT_JAVA, SEEN, Noted(controller=url), **options)
+
+
+def start_relayed(url: str, **options: Any) -> object:  # noqa: ANN401 - any option
+    return read_relayed_kafka(WITHOUT_JAVA, SEEN, Noted(controller=url), **options)
+
+
+def start_any_source(url: str, **options: Any) -> object:  # noqa: ANN401 - any option
+    noted = Noted("seen", controller=url)
+    return with_noted_watermark(NO_EVENTS, noted=noted, checkpoint_location="c", **options)
+
+
+def read_window(url: str, **options: Any) -> object:  # noqa: ANN401 - any option
+    return read_complete_kafka(WITHOUT_JAVA, SEEN, Noted(controller=url), 0, 1, **options)
+
+
 ALL: dict[str, Callable[..., object]] = {
-    "read_noted_kafka": lambda url, **options: read_noted_kafka(
-        WITHOUT_JAVA, SEEN, Noted(controller=url), **options
-    ),
-    "read_relayed_kafka": lambda url, **options: read_relayed_kafka(
-        WITHOUT_JAVA, SEEN, Noted(controller=url), **options
-    ),
-    "with_noted_watermark": lambda url, **options: with_noted_watermark(
-        NO_EVENTS, noted=Noted("seen", controller=url), checkpoint_location="c", **options
-    ),
-    "read_complete_kafka": lambda url, **options: read_complete_kafka(
-        WITHOUT_JAVA, SEEN, Noted(controller=url), 0, 1, **options
-    ),
+    "read_noted_kafka": start_noted,
+    "read_relayed_kafka": start_relayed,
+    "with_noted_watermark": start_any_source,
+    "read_complete_kafka": read_window,
 }
 """All that promises something of a column by the marks of a domain."""
 

@@ -228,12 +228,17 @@ def parse_twice(records: DataFrame) -> DataFrame:
     return records.select("partition", "offset", "key", F.explode(times).alias("at"))
 
 
+def drop_partition(records: DataFrame) -> DataFrame:
+    return records.select("timestamp", "offset")
+
+
+def add_seq(records: DataFrame) -> DataFrame:
+    return records.withColumn("_seq", F.lit(1))
+
+
 @pytest.mark.parametrize(
     ("parse", "says"),
-    [
-        (lambda records: records.select("timestamp", "offset"), "no column partition"),
-        (lambda records: records.withColumn("_seq", F.lit(1)), "already have a column _seq"),
-    ],
+    [(drop_partition, "no column partition"), (add_seq, "already have a column _seq")],
 )
 def test_events_keep_partition_and_offset(topic: LyingTopic, parse: Any, says: str) -> None:  # noqa: ANN401
     """The events must not have the added columns."""
@@ -262,9 +267,9 @@ def test_record_without_a_time_fails_the_read(topic: LyingTopic) -> None:
     topic.send(("w0", 0, 1))
     topic.note(1, *WRITERS)
     topic.send(("w0", 0, 1))
-    nothing = F.lit(None).cast("timestamp")
+
+    def add_nothing(records: DataFrame) -> DataFrame:
+        return records.withColumn("at", F.lit(None).cast("timestamp"))
 
     with pytest.raises(FAILED, match="has no event time"):
-        topic.read(
-            parse=lambda rows: rows.withColumn("at", nothing), event_time="at", writer=None
-        ).collect()
+        topic.read(parse=add_nothing, event_time="at", writer=None).collect()

@@ -17,7 +17,6 @@ from tests.support.clock import Clock, MakeClock
 from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 from tools.trials.served import Served
-from tools.trials.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
@@ -126,6 +125,6 @@ def test_sources_without_a_name_are_known_by_their_place(
     ticks.marks.note("w", 3000, {0: 30})
     query = output.start(count_per_second(ticks.add_watermark(), "timestamp"))
 
-    assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
+    assert output.will_have((0, 10), (1, 10), (2, 10))
     query.stop()
     assert names_in(output.checkpoint) == ["0", "1"]

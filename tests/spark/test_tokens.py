@@ -56,7 +56,7 @@ def test_query_sends_its_token_and_stores_it_nowhere(
     ticks.marks.note("w", 1000, {0: 10})
     events = ticks.add_watermark()
     query = output.start(count_per_second(events, "timestamp"))
-    eventually(lambda: output.rows, [(0, 10)])
+    output.will_have((0, 10))
     query.stop()
     events.explain(extended=True)
     plan = capsys.readouterr().out

@@ -17,6 +17,7 @@ from spark_integration.session.versions import (
     SparkTooOld,
     require,
 )
+from tests.support.spark_versions import format_release
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "4.3.0": (4, 3)}
@@ -34,7 +35,7 @@ def test_missing_feature_of_a_spark_names_the_alternative(running: str) -> None:
 
     assert refusals.keys() == {name for name, n in NEEDED_RELEASES.items() if n > RUNNING[running]}
     for feature, sentence in refusals.items():
-        needed_release = ".".join(map(str, NEEDED_RELEASES[feature]))
+        needed_release = format_release(NEEDED_RELEASES[feature])
         begin = (
             f"{feature} needs PySpark {needed_release} or newer, and {running} runs here; "
             "with this one, "

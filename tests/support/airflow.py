@@ -30,7 +30,7 @@ def install(directory: Path) -> None:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
         subprocess.run(build, cwd=project, check=True, capture_output=True)
     options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    target = ["--target", str(directory), *map(str, wheels.glob("*.whl"))]
+    target = ["--target", str(directory), *(str(wheel) for wheel in wheels.glob("*.whl"))]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *target], check=True)
 
 

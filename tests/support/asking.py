@@ -28,10 +28,11 @@ def ask(  # noqa: PLR0913 - a user's options
     """
     words: list[object] = [command, dataset]
     words += [time] if time != "" else []
-    for requirement in filter(None, require.split(",")):
-        words += (
-            [f"--require-{requirement}"] if requirement in EVERYONE else ["--require", requirement]
-        )
+    for requirement in require.split(",") if require else ():
+        if requirement in EVERYONE:
+            words.append(f"--require-{requirement}")
+        else:
+            words += ["--require", requirement]
     words += ["--domain", domain] if domain else []
     words += ["--since", since] if since != "" else []
     words += ["--timeout", timeout] if command == "wait" else []

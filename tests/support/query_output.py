@@ -10,6 +10,7 @@ from spark_integration.marks.offset import NotedOffset
 from tests.support.offset_log import forget_commit, read_plan
 from tests.support.spark_sessions import wait_for_end
 from tools.trials.starting import start_query
+from tools.trials.waiting import eventually
 
 
 class QueryOutput:
@@ -23,6 +24,10 @@ class QueryOutput:
     def rows(self) -> list[tuple[object, ...]]:
         rows = chain.from_iterable(self.batches.values())
         return sorted(tuple(row) for row in rows)
+
+    def will_have(self, *rows: tuple[object, ...]) -> bool:
+        """Wait until the rows are these."""
+        return eventually(lambda: self.rows, list(rows))
 
     def start(self, events: DataFrame, *, available_now: bool = False) -> StreamingQuery:
         """Start, or restart from the checkpoint."""

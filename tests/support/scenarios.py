@@ -28,9 +28,9 @@ class Scenario:
         for line in lines:
             self._perform(line)
 
-    def logged(self, *words: str) -> str:
+    def logged(self, *words: object) -> str:
         """Return the messages with these words."""
-        sought = " ".join(map(str, words))
+        sought = " ".join(str(word) for word in words)
         return "; ".join(message for message in self._caplog.messages if sought in message) or "-"
 
     def _perform(self, line: str) -> None:

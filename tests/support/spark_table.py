@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.support.spark_versions import RUNNING
+from tests.support.spark_versions import RUNNING, format_release
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "reference" / "spark-versions.json"
@@ -93,7 +93,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
-    release = ".".join(map(str, RUNNING))
+    release = format_release(RUNNING)
     passed_features = set(table.get(release, {}).get("passed", []))
     for feature, outcomes in _outcomes.items():
         (passed_features.add if outcomes == {"passed"} else passed_features.discard)(feature)

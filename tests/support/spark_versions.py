@@ -26,11 +26,15 @@ class OfOlderSpark(pytest.Module):
             raise
 
 
+def format_release(release: Iterable[int]) -> str:
+    return ".".join(str(number) for number in release)
+
+
 def skip_newer(items: Iterable[pytest.Item]) -> None:
     """Skip the tests that need a newer Spark, by default `PYTHON_SOURCES`."""
     for item in items:
         mark = item.get_closest_marker("needs_spark")
         needed_release = parse_release(mark.args[0]) if mark else PYTHON_SOURCES
         if item.get_closest_marker("spark") and needed_release > RUNNING:
-            reason = f"needs PySpark {'.'.join(map(str, needed_release))}"
+            reason = f"needs PySpark {format_release(needed_release)}"
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -108,8 +108,10 @@ def test_tests_that_import_extensions_are_listed(root: Path) -> None:
     modules = [path for path in (root / "tests").rglob("*.py") if IMPORTED.search(path.read_text())]
     listed_paths = [root / path for path in WITH_EXTENSIONS]
 
-    assert [path for path in listed_paths if not path.exists()] == []
-    assert [path for path in modules if not any(map(path.is_relative_to, listed_paths))] == []
+    for path in listed_paths:
+        assert path.exists()
+    for module in modules:
+        assert any(module.is_relative_to(path) for path in listed_paths), module
 
 
 @pytest.mark.parametrize("name", MOVED_NAMES)
@@ -121,20 +123,23 @@ def test_a_moved_name_says_where_it_is(name: str) -> None:
     assert resolve_name(MOVED_NAMES[name])
 
 
-@pytest.mark.parametrize("scheme", ["delta", "iceberg"])
-def test_a_dataset_says_which_extension_it_needs(
-    monkeypatch: pytest.MonkeyPatch, scheme: str
-) -> None:
+@pytest.fixture
+def without_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No extension is installed."""
     monkeypatch.setattr(extensions, "_list_names", lambda: iter(()))
+
+
+@pytest.mark.usefixtures("without_extensions")
+@pytest.mark.parametrize("scheme", ["delta", "iceberg"])
+def test_a_dataset_says_which_extension_it_needs(scheme: str) -> None:
     says = f"'{scheme}:' is of the extension tables, and it is not installed: pip install"
 
     with pytest.raises(Rejected, match=re.escape(says)):
         open_dataset(f"{scheme}:orders")
 
 
-def test_doctor_says_which_extension_a_check_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extensions, "_list_names", lambda: iter(()))
-
+@pytest.mark.usefixtures("without_extensions")
+def test_doctor_says_which_extension_a_check_needs() -> None:
     result = CliRunner().invoke(app, ["doctor", "flights", *NOWHERE, "--log", "logs", "--json"])
 
     (finding,) = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from hypothesis import strategies as st
@@ -69,6 +70,10 @@ acts = st.lists(
 )
 
 
+def make_aggregator() -> Aggregator:
+    return Aggregator(StreamSettings(domains=DOMAINS))
+
+
 @dataclass
 class Run:
     """One writer's outbox between its calls and a controller, and a controller notified directly.
@@ -76,11 +81,9 @@ class Run:
     The writer joins first: only members may be idle or finish.
     """
 
-    outbox: Outbox = field(default_factory=lambda: Outbox("UA"))
-    heard: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS)))
-    reference: Aggregator = field(
-        default_factory=lambda: Aggregator(StreamSettings(domains=DOMAINS))
-    )
+    outbox: Outbox = field(default_factory=partial(Outbox, "UA"))
+    heard: Aggregator = field(default_factory=make_aggregator)
+    reference: Aggregator = field(default_factory=make_aggregator)
     position: dict[int, int] = field(default_factory=dict)
     times: dict[str, int] = field(default_factory=dict)
     positions: list[dict[int, int]] = field(default_factory=list)

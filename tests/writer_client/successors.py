@@ -70,6 +70,10 @@ class Successor:
     batch: Batch = ()
 
 
+def make_aggregator() -> Aggregator:
+    return Aggregator(StreamSettings())
+
+
 @dataclass
 class Successors:
     """The stream, its log, and all processes; `accepted` has the session of each note.
@@ -77,14 +81,14 @@ class Successors:
     The database has a `backup` from the start.
     """
 
-    stream: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
+    stream: Aggregator = field(default_factory=make_aggregator)
     log: list[Row] = field(default_factory=list)
     processes: list[Successor] = field(default_factory=list)
     network: list[tuple[Successor, AddressedQuestion]] = field(default_factory=list)
     accepted: list[str | None] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     now: int = 0
-    saved: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
+    saved: Aggregator = field(default_factory=make_aggregator)
     taken: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of a session that knows that it has the name, and one that lost it before."""
 

@@ -137,6 +137,14 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling, "PATIENCE_S", 0.1)
 
 
+def see_nothing() -> Seen:
+    return Seen({})
+
+
+def wait_for_failure(noter: IngestionNoter) -> None:
+    eventually(lambda: noter.failure is not None, expected=True)
+
+
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_recreated_log_stops_the_observer(log: MemoryLog, again: int) -> None:
@@ -149,7 +157,7 @@ def test_a_recreated_log_stops_the_observer(log: MemoryLog, again: int) -> None:
         if again:
             log.append(4, 1)
         noter.start()
-        eventually(lambda: noter.failure is not None, expected=True)
+        wait_for_failure(noter)
 
         with pytest.raises(Rejected, match=rf"segment 4 ends at {again} and ended at 3 before"):
             noter.close()
@@ -183,7 +191,7 @@ def test_timeout_below_the_note_interval_is_warned_of(
     """Otherwise every quiet stream would exclude it."""
     join = results(accepted(timeout_ms=of_stream))
     with make_client(Scripted(join), timeout_ms=own) as client:
-        noter = IngestionNoter(client, lambda: Seen({}))
+        noter = IngestionNoter(client, see_nothing)
         noter.look()
         noter.look()
 
@@ -285,9 +293,9 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
         raise ValueError("no clock")
 
     with make_client(Scripted()) as client:
-        noter = IngestionNoter(client, lambda: Seen({}), clock=clock)
+        noter = IngestionNoter(client, see_nothing, clock=clock)
         noter.start()
-        eventually(lambda: noter.failure is not None, expected=True)
+        wait_for_failure(noter)
 
         with pytest.raises(ClientFailed, match="no clock"):
             noter.close()

@@ -176,17 +176,41 @@ class Walk:
         self.tracker.note(self.time)
 
 
+class Topic:
+    """A topic without records and settings."""
+
+    name = "orders"
+    id = None
+
+    def look_again(self, *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(ends={})
+
+    def settings(self, *_: object, **__: object) -> dict[str, str]:
+        return {}
+
+
+class Ends:
+    """The ends of the topic."""
+
+    topic = Topic()
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def check_same(self, *_: object, **__: object) -> None:
+        pass
+
+
+def create_kafka(*_: object) -> Kafka:
+    return Kafka()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _without_servers() -> Iterator[None]:
     """Replace Kafka and the topic, but not `Channel`."""
-    look = SimpleNamespace(ends={})
-    topic = type("Topic", (), {"name": "orders", "id": None, "look_again": lambda *_, **__: look})
-    topic.settings = lambda *_, **__: {}  # type: ignore[attr-defined]
-    nothing = dict.fromkeys(("__init__", "check_same"), lambda *_, **__: None)
-    ends = type("Ends", (), {**nothing, "topic": topic()})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channels, "create_client", lambda *_: Kafka())
-        patch.setattr(channels, "TopicEnds", ends)
+        patch.setattr(channels, "create_client", create_kafka)
+        patch.setattr(channels, "TopicEnds", Ends)
         yield
 
 
