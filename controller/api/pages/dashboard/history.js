@@ -59,7 +59,9 @@ function charts({ from_at: from, to_at: to, lower_before: start, points: all }) 
       h("span.k-upper", term("Upper bound")), hasClock && h("span.k-clock", "Clock"),
       flags.length > 0 && h("span.k-flag", "Advanced without a writer")),
     drawn,
-    isLag(lags.at(-1)?.[1]) && [h("div.key", h("span.k-lower", term("Lag behind the clock", "lag"))), lagPlot(frame, lags, most)],
+    isLag(lags.at(-1)?.[1]) && [
+      h("div.key", h("span.k-lower", term("Lag behind the clock", "lag"))), lagPlot(frame, lags, most),
+    ],
     frame.cursor && tip(frame));
 }
 
