@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from random import Random
 from statistics import median
 from typing import NamedTuple
@@ -40,8 +41,10 @@ def logs(draw: st.DrawFn) -> Log:
     """Draw histories with ties, gaps, negative times and partitions that begin late."""
     small = st.integers(-30, 60)
     rows = draw(st.lists(st.tuples(small, small, st.integers(0, 2)), min_size=1, max_size=30))
-    arrivals, times, partitions = map(list, zip(*sorted(rows, key=lambda row: row[0]), strict=True))
-    return Log(arrivals, times, partitions, draw(st.sampled_from((0, 1, 7, 60))))
+    rows.sort(key=itemgetter(0))
+    arrivals, times, partitions = zip(*rows, strict=True)
+    window = draw(st.sampled_from((0, 1, 7, 60)))
+    return Log(list(arrivals), list(times), list(partitions), window)
 
 
 def watermarks(log: Log, delay: int, *, by_partition: bool) -> list[float]:
@@ -51,8 +54,10 @@ def watermarks(log: Log, delay: int, *, by_partition: bool) -> list[float]:
     for time, partition in zip(log.times, log.partitions, strict=True):
         key = partition if by_partition else 0
         largest[key] = max(time, largest.get(key, time))
-        has_all = not by_partition or largest.keys() == set(log.partitions)
-        watermarks_found.append(min(largest.values()) - delay if has_all else -np.inf)
+        watermark = -np.inf
+        if not by_partition or largest.keys() == set(log.partitions):
+            watermark = min(largest.values()) - delay
+        watermarks_found.append(watermark)
     return watermarks_found
 
 
@@ -115,8 +120,8 @@ def test_a_share_of_the_rows_may_be_lost(log: Log, share: float) -> None:
 def test_perfect_watermark_is_the_highest_that_loses_no_row(log: Log) -> None:
     """A row is lost if its time is below; the bound after each row is the least time to come."""
     after = [min(log.times[n:], default=-np.inf) for n in range(1, len(log.times) + 1)]
-    pairs = zip(log.times[1:], after, strict=False)
-    assert all(time >= watermark for time, watermark in pairs)
+    for time, watermark in zip(log.times[1:], after, strict=False):
+        assert time >= watermark
     beyond = int(log.window == 0)  # a time is complete once no row at it is to come
     _, waits, still_open = replay_watermark(log, [watermark - beyond for watermark in after])
 
@@ -152,24 +157,25 @@ def test_lateness_is_counted_by_partition(log: Log) -> None:
     partitions_behind = log.analysis.find_behind(log.partitions)
     expected = {name: (len(ms), median(ms), max(ms)) for name, ms in late.items()}
     assert {partition.name: partition[1:] for partition in partitions_behind} == expected
-    assert [partition.worst_ms for partition in partitions_behind] == sorted(
-        (max(m) for m in late.values()), reverse=True
-    )
+    worst_ms = [partition.worst_ms for partition in partitions_behind]
+    assert worst_ms == sorted((max(ms) for ms in late.values()), reverse=True)
 
 
 @settings(max_examples=MANY // 4)
 @given(logs(), st.integers(0, 40))
 def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -> None:
     """A row is ahead of its arrival. If most rows are, none is ignored."""
-    rows_ahead = [
-        n for n, (arrival, time) in enumerate(zip(*log[:2], strict=True)) if time - arrival > ahead
-    ]
-    expected = rows_ahead if 2 * len(rows_ahead) <= len(log.times) else []
+    expected = []
+    for n, (arrival, time) in enumerate(zip(log.arrivals, log.times, strict=True)):
+        if time - arrival > ahead:
+            expected.append(n)
+    if 2 * len(expected) > len(log.times):
+        expected = []
     left_out = find_rows_ahead(log.arrivals, log.times, ahead)
-    came, times, partitions = (
-        np.delete(column, left_out) for column in (log.arrivals, log.times, log.partitions)
-    )
-    other_analysis = analyse(came, times, partitions, log.window)
+    arrivals = np.delete(log.arrivals, left_out)
+    times = np.delete(log.times, left_out)
+    partitions = np.delete(log.partitions, left_out)
+    other_analysis = analyse(arrivals, times, partitions, log.window)
 
     needed_delays = [0]
     largest = -(10**6)

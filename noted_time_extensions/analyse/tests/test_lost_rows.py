@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -40,23 +41,25 @@ class Stream(NamedTuple):
 
     @property
     def judgement(self) -> Judgement:
-        rows = LocatedRows(*map(np.array, zip(*self.rows, strict=True)))
+        columns = [np.array(column) for column in zip(*self.rows, strict=True)]
+        rows = LocatedRows(*columns)
         return judge(NotedMarks(self.marks), rows, self.words, OWNERS, self.window)
 
     def writer(self, row: Row) -> str:
         """Return whose a row is: by its name if any is a writer's, else by its place."""
-        if any(row.name in self.words for row in self.rows):
+        if any(stream_row.name in self.words for stream_row in self.rows):
             return row.name if row.name in self.words else ""
         owner, first = OWNERS.get(row.segment, ("", 0))
         return owner if row.offset >= first else ""
 
     def list_passed_marks(self, row: Row) -> list[Mark]:
         """Return the marks with a lower above its time whose cut is not beyond the row."""
-        return [
-            mark
-            for mark in self.marks
-            if mark.lower > row.time and mark.cut.offsets.get(row.segment, 0) <= row.offset
-        ]
+        passed_marks = []
+        for mark in self.marks:
+            end = mark.cut.offsets.get(row.segment, 0)
+            if mark.lower > row.time and end <= row.offset:
+                passed_marks.append(mark)
+        return passed_marks
 
     def verdict(self, row: Row) -> str:
         """Return the verdict on a lost row, by a look at each mark."""
@@ -64,14 +67,24 @@ class Stream(NamedTuple):
         marks = self.list_passed_marks(row)
         if word is None:
             return "not known"
-        promises = [(mark, spell) for mark in marks for spell in word.spells]
-        if any(mark.seq >= spell.from_seq and row.time < spell.end for mark, spell in promises):
-            return "broken"
+        for mark, spell in product(marks, word.spells):
+            if mark.seq >= spell.from_seq and row.time < spell.end:
+                return "broken"
         seq = marks[-1].seq
-        away = [(first, why) for first, last, why in word.away if first <= seq <= last]
-        if not word.spells or seq < word.spells[0].from_seq:
-            return next((why for first, why in reversed(away) if not first), "not known")
-        return away[-1][1] if away else "idle"
+        has_joined = word.spells and seq >= word.spells[0].from_seq
+        verdict = "idle" if has_joined else "not known"
+        for first, last, why in word.away:
+            if first <= seq <= last and (has_joined or first == 0):
+                verdict = why
+        return verdict
+
+
+def make_spells(periods: list[tuple[int, int | None]]) -> list[Spell]:
+    return [Spell(*period) for period in sorted(periods, key=itemgetter(0))]
+
+
+def make_absences(spans: list[list[int]]) -> list[tuple[int, int, str]]:
+    return [(first_seq, last_seq, "timed_out") for first_seq, last_seq in spans]
 
 
 @st.composite
@@ -83,7 +96,8 @@ def streams(draw: st.DrawFn) -> Stream:
     cut: dict[int, int] = {}
     marks = []
     for seq in range(first, first + draw(st.integers(1, 8))):
-        lower, written_at = lower + draw(st.integers(1, 9)), written_at + draw(st.integers(0, 5))
+        lower += draw(st.integers(1, 9))
+        written_at += draw(st.integers(0, 5))
         for segment in draw(st.sets(st.integers(0, 2))):
             cut[segment] = cut.get(segment, 0) + draw(st.integers(0, 4))
         marks.append(Mark(seq, lower, 0, StreamCut(cut), written_at))
@@ -98,19 +112,7 @@ def streams(draw: st.DrawFn) -> Stream:
     seqs = st.integers(0, first + 9)
     spans = st.lists(st.tuples(seqs, seqs).map(sorted), max_size=2)
     periods = st.lists(st.tuples(seqs, st.integers(-30, lower + 9) | st.none()), max_size=2)
-    word = st.builds(
-        WriterPromise,
-        periods.map(
-            lambda periods_drawn: [
-                Spell(*period) for period in sorted(periods_drawn, key=itemgetter(0))
-            ]
-        ),
-        spans.map(
-            lambda spans_drawn: [
-                (min_time, max_time, "timed_out") for min_time, max_time in spans_drawn
-            ]
-        ),
-    )
+    word = st.builds(WriterPromise, periods.map(make_spells), spans.map(make_absences))
     words = {writer: draw(word) for writer in WRITERS}
     rows = draw(st.lists(row, min_size=1, max_size=20))
     return Stream(marks, rows, words, draw(st.sampled_from((0, 1, 7))))
@@ -168,9 +170,7 @@ def test_lost_rows_are_listed_by_writer_and_verdict(stream: Stream) -> None:
     for n, verdict in zip(judgement.lost, judgement.verdicts, strict=True):
         row = stream.rows[n]
         groups.setdefault((stream.writer(row) or row.name, verdict), []).append(row.time)
-    assert {(row.name, row.verdict): row[2:] for row in listed_rows} == {
-        key: (len(rows), min(rows), max(rows)) for key, rows in groups.items()
-    }
-    assert [row.verdict != "broken" for row in listed_rows] == sorted(
-        row.verdict != "broken" for row in listed_rows
-    )
+    expected = {key: (len(times), min(times), max(times)) for key, times in groups.items()}
+    assert {(row.name, row.verdict): row[2:] for row in listed_rows} == expected
+    are_kept = [row.verdict != "broken" for row in listed_rows]
+    assert are_kept == sorted(are_kept)

@@ -66,7 +66,11 @@ class Spelling:
 def make_message(value: object) -> Message:
     """Return a record, as far as a time is read from it."""
     encoded_value = json.dumps({"at": value}, default=str).encode()
-    return cast("Message", SimpleNamespace(value=lambda: encoded_value))
+
+    def read_value() -> bytes:
+        return encoded_value
+
+    return cast("Message", SimpleNamespace(value=read_value))
 
 
 def read_record(
@@ -74,15 +78,18 @@ def read_record(
 ) -> Any:  # noqa: ANN401 - as read
     """Return the time of a record, among others, after its form is judged."""
     if spelling.kind is not None:
-        getter = make_time_getter(lambda _: cast("Any", value), form.judge("at", [value], NOON_MS))
+
+        def get_value(_: Message) -> Any:  # noqa: ANN401 - as the page has it
+            return value
+
+        getter = make_time_getter(get_value, form.judge("at", [value], NOON_MS))
         return getter(make_message(None))
-    values_of = make_values_getter(spelling.field)
-    first = [
-        parsed_value
-        for item in (value, *other_values)
-        for parsed_value in values_of(make_message(item))
-    ]
-    return make_time_getter(spelling.field, form.judge("at", first, NOON_MS))(make_message(value))
+    get_values = make_values_getter(spelling.field)
+    first_values = [*get_values(make_message(value))]
+    for other_value in other_values:
+        first_values += get_values(make_message(other_value))
+    judged_form = form.judge("at", first_values, NOON_MS)
+    return make_time_getter(spelling.field, judged_form)(make_message(value))
 
 
 def list_others(value: object) -> list[object]:
@@ -148,7 +155,9 @@ class Producer:
     """Writes instants in one way, and knows how each is to be read."""
 
     def __init__(self, zone: str, kind: str, unit: Unit, *, is_wrong: bool) -> None:
-        self.zone, self.kind, self.is_wrong = ZoneInfo(zone), kind, is_wrong
+        self.zone = ZoneInfo(zone)
+        self.kind = kind
+        self.is_wrong = is_wrong
         self.form = TimeForm(
             unit if kind == "number" else None,
             None if kind in {"number", "aware"} else self.zone,
@@ -195,11 +204,11 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     unit = column["unit"]
     producers = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
     begin = HALF_DAYS[zone]
-    right = [(0, seconds) for _, seconds in rows]
-    mixed_rows = [row for pair in zip(right, rows, strict=True) for row in pair]
-    written_values, model = zip(
-        *(producers[n].write(begin + second * 1000) for n, second in mixed_rows), strict=True
-    )
+    written_rows = []
+    for number, offset_s in rows:
+        moment = begin + offset_s * 1000
+        written_rows += [producers[0].write(moment), producers[number].write(moment)]
+    written_values, model = zip(*written_rows, strict=True)
     readable = [time for time in model if time is not None]
     root = tmp_path_factory.mktemp("log")
     segment_directory(root, "s", 0).mkdir(parents=True)

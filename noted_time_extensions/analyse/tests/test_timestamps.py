@@ -42,8 +42,12 @@ def test_producers_of_a_partition_are_told_apart(partitions: int) -> None:
         for n, time in enumerate(times):
             if isinstance(arrivals, list):
                 timestamp = arrivals[n]
+            elif arrivals is not None:
+                timestamp = time + arrivals
+            elif n % 2 == 1 and time % 1000 == 0:
+                timestamp = time + 700
             else:
-                timestamp = time + (arrivals or n % 2 * (time % 1000 == 0) * 700)
+                timestamp = time
             rows.append((n, producer, time, timestamp, expected))
     columns = np.array(sorted(rows)).T
     _, producers, times, timestamps, expected = columns

@@ -1,6 +1,7 @@
 """Sessions with `noted-time analyse`; their form is in `tests/cli/test_transcripts.py`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,10 +10,12 @@ from tests.cli.test_transcripts import Session, play_session
 from tests.support.paragraphs import read_paragraphs
 from tools.trials.served import Served
 
-FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+SESSIONS: list[Any] = []
+for path in sorted(Path(__file__).with_name("transcripts").glob("*.txt")):
+    SESSIONS += read_paragraphs(path)
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", SESSIONS)
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:

@@ -44,8 +44,11 @@ class Connector:
         self.log: list[Change] = []
         self.topic_end = 0  # the changes of the log that are in the topic
         self.snapshot_left = 0
-        self._times, self._ahead = times, ahead
-        self._time_us, self._has_clock, self._was_flushed_with_clock = 0, False, False
+        self._times = times
+        self._ahead = ahead
+        self._time_us = 0
+        self._has_clock = False
+        self._was_flushed_with_clock = False
 
     def commit(self, earlier_by: int) -> None:
         """Commit a change, whose time may be earlier than the time of the commit before."""
@@ -59,7 +62,8 @@ class Connector:
             return
         for _ in range(count):
             if self.topic_end < len(self.log):
-                self._time_us, self._has_clock = self.log[self.topic_end].time * 1000, False
+                self._time_us = self.log[self.topic_end].time * 1000
+                self._has_clock = False
                 self.topic_end += 1
 
     def flush(self, _: int) -> None:
@@ -97,7 +101,8 @@ class Connector:
         return any(change.time < time for change in self.log[end:])
 
     def _use_clock(self) -> None:
-        self._time_us, self._has_clock = (self.now + self._ahead) * 1000, True
+        self._time_us = (self.now + self._ahead) * 1000
+        self._has_clock = True
 
     def _take(self, value: bytes | None) -> None:
         self._times.take(b'["shop", {"server": "sales"}]', value, self.now)

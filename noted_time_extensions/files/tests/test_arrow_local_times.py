@@ -31,7 +31,8 @@ def local_columns(draw: st.DrawFn) -> tuple[ReleasedZone, list[int | None]]:
     zone = draw(zones)
     start = parse_time(f"{draw(st.integers(1971, 2040))}-01-01T00:00Z")
     changes = list_clock_changes(zone, start, start + 2 * 365 * DAY_MS)
-    near = st.sampled_from([start, *(change.at + change.offset_before for change in changes)])
+    change_times = [change.at + change.offset_before for change in changes]
+    near = st.sampled_from([start, *change_times])
     beside = st.builds(int.__add__, near, st.integers(-2 * DAY_MS, 2 * DAY_MS))
     any_time = st.integers(-60 * 365 * DAY_MS, 250 * 365 * DAY_MS)
     return zone, draw(st.lists(st.none() | near | beside | any_time, min_size=1, max_size=20))
@@ -55,14 +56,22 @@ def test_arrow_column_has_the_times_of_rows(
     """Arrow's unit may be coarser than ms, or finer: then the rest is dropped."""
     zone, times = column
     size = PER_SECOND[unit]
-    values = [None if ms is None else ms * size // 1000 for ms in times]
-    if size > 1000:
-        values = [None if value is None else value + fraction for value in values]
-    local = [None if value is None else value * 1000 // size for value in values]
+    values: list[int | None] = []
+    local_times: list[int | None] = []
+    for time in times:
+        if time is None:
+            values.append(None)
+            local_times.append(None)
+            continue
+        value = time * size // 1000
+        if size > 1000:
+            value += fraction
+        values.append(value)
+        local_times.append(value * 1000 // size)
     conversion = convert_local_times(pa.array(values, pa.timestamp(unit)), zone)
 
-    assert conversion.times.to_pylist() == [read_by_observer(zone, value) for value in local]
-    assert conversion.skipped == conversion.times.null_count - local.count(None)
+    assert conversion.times.to_pylist() == [read_by_observer(zone, time) for time in local_times]
+    assert conversion.skipped == conversion.times.null_count - local_times.count(None)
 
 
 def test_arrow_column_is_read_by_the_newest_law() -> None:

@@ -24,7 +24,11 @@ class Segment:
 
     def _list_after(self, name: str) -> dict[str, Version | None]:
         self.lists.append(name)
-        return {each: self.names[each] for each in sorted(self.names) if each > name}
+        files = {}
+        for key in sorted(self.names):
+            if key > name:
+                files[key] = self.names[key]
+        return files
 
     def add(self, name: str, etag: str = "1") -> None:
         self.names[name] = Version(1, etag)
@@ -33,7 +37,9 @@ class Segment:
         """Return the listed names, and check that an unchanged list is not processed again."""
         changes = [*self.listing.list_changes()]
         files_found = dict(self.listing.list_now())
-        assert [dict(listed_files) for listed_files in changes] in ([], [files_found])
+        assert len(changes) <= 1
+        for listed_files in changes:
+            assert dict(listed_files) == files_found
         return files_found
 
 

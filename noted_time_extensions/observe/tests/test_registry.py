@@ -28,13 +28,21 @@ def record(name: str, kind: object, **more: object) -> dict[str, object]:
 
 def chain(levels: int) -> object:
     """Return a schema of nested records."""
-    return [record(f"R{n}", f"R{n - 1}" if n else "long") for n in range(levels)]
+    records = [record("R0", "long")]
+    for level in range(1, levels):
+        records.append(record(f"R{level}", f"R{level - 1}"))
+    return records
 
 
 def find_time(field: str, status: int, body: object) -> Any:  # noqa: ANN401 - as a record has
     """Find the time in a record whose schema a registry answers."""
-    pages = {"/schemas/ids/7": (status, body)}
-    with odd_controller(lambda path: pages.get(path, (200, b"<html>"))) as url:
+
+    def answer(path: str) -> tuple[int, object]:
+        if path == "/schemas/ids/7":
+            return status, body
+        return 200, b"<html>"
+
+    with odd_controller(answer) as url:
         return registered_time(field, {"url": url, "max.retries": 0})(MESSAGE)
 
 
@@ -83,14 +91,16 @@ def test_registry_without_a_schema_is_asked_again(body: object) -> None:
 def test_registry_that_answers_byte_by_byte_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timeout is for the whole answer; the next connection may be quick."""
     monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 2)
-    body, slow = json.dumps({"schema": json.dumps(record("A", "long"))}).encode(), [True]
+    body = json.dumps({"schema": json.dumps(record("A", "long"))}).encode()
+    quick_event = Event()
     closed_event = Event()
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        give(request, 200, b"", {"content-length": str(len(body) + 10**6 * slow[0])})
-        if not slow[0]:
+        if quick_event.is_set():
+            give(request, 200, b"", {"content-length": str(len(body))})
             request.wfile.write(body)
             return
+        give(request, 200, b"", {"content-length": str(len(body) + 10**6)})
         with suppress(OSError):
             for _ in range(200):
                 request.wfile.write(b" ")
@@ -104,7 +114,7 @@ def test_registry_that_answers_byte_by_byte_is_unreachable(monkeypatch: pytest.M
         with pytest.raises(Unreachable, match="gives no schema"):
             get_time(MESSAGE)
         assert closed_event.wait(PATIENCE_S)
-        slow[0] = False
+        quick_event.set()
 
         assert get_time(MESSAGE) == [1]
 

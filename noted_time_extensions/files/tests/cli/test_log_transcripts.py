@@ -1,6 +1,7 @@
 """Sessions with a file log; see `transcripts/*.txt`, and `tests/cli/test_transcripts.py`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,12 @@ from tests.support.paragraphs import read_paragraphs
 from tests.support.polling import count_polls
 from tools.trials.served import Served
 
-FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+SESSIONS: list[Any] = []
+for path in sorted(Path(__file__).with_name("transcripts").glob("*.txt")):
+    SESSIONS += read_paragraphs(path)
 
 
-@pytest.mark.parametrize("acts", [act for file in FILES for act in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", SESSIONS)
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:

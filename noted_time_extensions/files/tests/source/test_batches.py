@@ -16,9 +16,8 @@ indented. Behind an arrow is the answer of an act, in which `…` stands for any
 """
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +50,20 @@ from tests.support.scenarios import Scenario
 from tools.trials.calls import wire
 from tools.trials.served import Served
 
-FILES = sorted(Path(__file__).with_name("batches").glob("*.txt"))
+SCENARIOS: list[Any] = []
+for path in sorted(Path(__file__).with_name("batches").glob("*.txt")):
+    SCENARIOS += read_paragraphs(path)
 
-SHOWN: dict[str, Callable[[Batch], object]] = {
-    "rows": lambda batch: [name for _, name in batch.rows],
-    "watermark": lambda batch: batch.watermark,
-    "begin": lambda batch: batch.end.begin,
-    "backlog": lambda batch: batch.end.backlog,
-}
+
+def show_batch(batch: Batch, fields: tuple[str, ...]) -> str:
+    """Return these fields of a batch, as the scenarios write them."""
+    values = {
+        "rows": [name for _, name in batch.rows],
+        "watermark": batch.watermark,
+        "begin": batch.end.begin,
+        "backlog": batch.end.backlog,
+    }
+    return " ".join(show_value(values[field]) for field in fields)
 
 
 def choose_options(fields: dict[str, Any]) -> list[Option]:
@@ -83,9 +88,12 @@ class LogScenario(Scenario):
         self, flights: NotedStream, server: Served, caplog: pytest.LogCaptureFixture
     ) -> None:
         super().__init__(caplog)
-        self.flights, self.server, self.subject = flights, server, flights.marks
+        self.flights = flights
+        self.server = server
+        self.subject = flights.marks
         self.lost = server.lose_writes()
-        self.stop, self.start = server.stop, server.start
+        self.stop = server.stop
+        self.start = server.start
         self.query()
 
     def backup(self) -> None:
@@ -101,8 +109,11 @@ class LogScenario(Scenario):
         self.subject = self.server.stream("flights", *domains)
 
     def append(self, segment: int, *rows: str) -> None:
-        parts = (row.split("@") for row in rows)
-        self.flights.append(segment, *((int(time), name) for name, time in parts))
+        parsed_rows = []
+        for row in rows:
+            name, time = row.split("@")
+            parsed_rows.append((int(time), name))
+        self.flights.append(segment, *parsed_rows)
 
     def skip(self, segment: int, offset: int) -> None:
         """Continue a segment at an offset, as after compaction."""
@@ -110,7 +121,9 @@ class LogScenario(Scenario):
 
     def columns(self, segment: int, **values: object) -> None:
         """Append a row with these columns."""
-        self.flights.append_table(segment, pa.table({n: [v] for n, v in values.items()}))
+        self.flights.append_table(
+            segment, pa.table({name: [value] for name, value in values.items()})
+        )
 
     def note(self, time: int | None, cut: dict[int, int] | None = None, **fields: object) -> None:
         position = wire(cut or self.flights.position)
@@ -151,11 +164,12 @@ class LogScenario(Scenario):
         """Show the number, the lower and the end of each batch that one run plans."""
         offsets = plan_run(self.asked, self.end)
         self.end = offsets[-1]
-        reads = ((offset.run, offset.streams["flights"]) for offset in offsets)
-        return "; ".join(
-            f"{n} {show_value(stream_offset.mark.lower)} {show_value(stream_offset.segments)}"
-            for n, stream_offset in reads
-        )
+        batches = []
+        for offset in offsets:
+            flights = offset.streams["flights"]
+            lower = show_value(flights.mark.lower)
+            batches.append(f"{offset.run} {lower} {show_value(flights.segments)}")
+        return "; ".join(batches)
 
     def first(self, *fields: str) -> str:
         return self._read(fields, slice(1))
@@ -164,11 +178,7 @@ class LogScenario(Scenario):
         batches_read = read_batches(self.asked, self.end)[taken]
         self.end = batches_read[-1].end if batches_read else self.end
         shown_names = fields or ("rows", "watermark")
-        batches = (
-            " ".join(show_value(SHOWN[name](batch)) for name in shown_names)
-            for batch in batches_read
-        )
-        return "; ".join(batches) or "-"
+        return "; ".join(show_batch(batch, shown_names) for batch in batches_read) or "-"
 
     def window(self, start: int, end: int, **options: Any) -> str:  # noqa: ANN401 - any argument
         """Show the rows of a complete window, and how many rows its tasks read."""
@@ -176,7 +186,7 @@ class LogScenario(Scenario):
         return f"{show_value(names)} of {count}" + ("" if names else f" with {show_value(columns)}")
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize("acts", SCENARIOS)
 def test_scenario(
     flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture, acts: list[str]
 ) -> None:
@@ -201,11 +211,12 @@ def test_rerun_batch_is_identical_and_needs_no_controller(
     planned_batches = read_batches(build_query(flights, *options))
     replay(flights, steps[20:])
     controller.stop()
-    ends = [build_query(flights).beginning, *(batch.end for batch in planned_batches)]
-    replayed_batches = [
-        replay_batch(build_query(flights, Batches(5)), start, batch.end)
-        for start, batch in zip(ends, planned_batches, strict=False)
-    ]
+    start = build_query(flights).beginning
+    replayed_batches = []
+    for batch in planned_batches:
+        query = build_query(flights, Batches(5))
+        replayed_batches.append(replay_batch(query, start, batch.end))
+        start = batch.end
     controller.start()
 
     assert (replayed_batches, len(planned_batches) > 3) == (planned_batches, True)
@@ -231,11 +242,13 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
     rows_found = []
     for start, end in pairwise(bounds):
         query = build_query(flights, ReadRange(start, end), *options, on_seal="hold")
-        rows = [row for batch in read_batches(query) for row in batch.rows]
-        assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
-        rows_found += rows
+        for batch in read_batches(query):
+            for time, _ in batch.rows:
+                assert (start or 0) <= time < (end or time + 1)
+            rows_found += batch.rows
 
-    assert sorted(rows_found) == sorted(row for step in steps for row in step.rows)
+    rows = chain.from_iterable(step.rows for step in steps)
+    assert sorted(rows_found) == sorted(rows)
 
 
 def test_finished_range_does_not_change(flights: NotedStream) -> None:

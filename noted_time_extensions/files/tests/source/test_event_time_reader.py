@@ -15,7 +15,8 @@ from noted_time_extensions.files.arrow_times import find_kind
 from noted_time_extensions.files.spark.forms import ColumnForms, EventTimeReader, SliceForm
 from spark_integration.marks.own_form import OwnForm
 
-FIRST_MS, LAST_MS = 31_536_000_000, 4_102_444_800_000
+FIRST_MS = 31_536_000_000
+LAST_MS = 4_102_444_800_000
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca")
 ONE_MS = timedelta(milliseconds=1)
 FORMATS = ("%Y%m%d%H%M%S", "%d.%m.%Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S")
@@ -40,7 +41,11 @@ def read_column(values: list[object], kind: pa.DataType, form: TimeForm) -> list
     stated_form = describe_form("t", find_kind(kind, form.unit), form)
     reader = EventTimeReader(SliceForm("t", "trips", stated_form), is_ours=False)
     moments = reader.read(pa.array(values, kind)).to_pylist()
-    return [None if moment is None else (moment - EPOCH) // ONE_MS for moment in moments]
+    return [to_ms(moment) for moment in moments]
+
+
+def to_ms(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - EPOCH) // ONE_MS
 
 
 def write_local(seconds: int) -> datetime:
@@ -63,8 +68,7 @@ def test_numbers(counts: list[int], unit: Unit) -> None:
     per_unit = {"s": 1 / 1000, "ms": 1, "us": 1000, "ns": 1_000_000}
     form = TimeForm(unit, bounds=ANY_TIME)
     values: list[object] = [int(count * per_unit[unit]) for count in counts]
-
-    texts: list[object] = list(map(str, values))
+    texts: list[object] = [str(value) for value in values]
 
     assert read_column(values, pa.int64(), form) == read_rows(values, form)
     assert read_column(texts, pa.string(), form) == read_rows(texts, form)
@@ -99,7 +103,7 @@ def test_microseconds_of_local_times_are_kept() -> None:
 def test_skipped_hour_is_null_and_counted() -> None:
     form = EventTimeForm(column="t", kind="local", zone="America/New_York")
     reader = EventTimeReader(SliceForm("t", "trips", form), is_ours=False)
-    local = [datetime.fromisoformat(f"2026-03-08T0{hour}:30") for hour in (2, 3)]
+    local = [datetime.fromisoformat("2026-03-08T02:30"), datetime.fromisoformat("2026-03-08T03:30")]
 
     assert reader.read(pa.array(local, pa.timestamp("us"))).to_pylist() == [
         None,

@@ -1,7 +1,7 @@
 """The files that belong to a log, also in archives of Kafka Connect; no Spark runs here."""
 
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -19,11 +19,16 @@ from noted_time_extensions.files.tests.support.log_reading import build_query, o
 from tests.core.test_scenarios import show_value
 from tests.support.noted_stream import NotedStream
 from tests.support.paragraphs import is_answer, read_paragraphs
+from tests.writer_client.scripted import Now
 
 
 def ends(files: LogFiles) -> dict[int, int]:
     """Return the end of each segment."""
-    return {segment: run[-1].end for segment, run in files.refresh().items() if run}
+    segment_ends = {}
+    for segment, segment_files in files.refresh().items():
+        if segment_files:
+            segment_ends[segment] = segment_files[-1].end
+    return segment_ends
 
 
 def test_files_that_come_later_are_found(flights: NotedStream) -> None:
@@ -58,12 +63,13 @@ def test_query_waits_while_a_name_may_have_rows(
 ) -> None:
     """The query fails after ten seconds, unless the file is still being written."""
     path = flights.append(0, (1, "a")).with_name(f"flights+0+0000000001{suffix}")
-    query, now_s = build_query(flights, strict=False), [0.0]
+    query = build_query(flights, strict=False)
     reader = open_reader(query)
-    monkeypatch.setattr(reader._planner, "monotonic", lambda: now_s[0])
+    clock = Now(0.0)
+    monkeypatch.setattr(reader._planner, "monotonic", clock)
 
     def plan_at(second: float) -> str:
-        now_s[0] = second
+        clock.now = second
         try:
             end = reader.latestOffset(query.beginning.to_json(), reader.getDefaultReadLimit())
         except ForeignFile:
@@ -125,12 +131,16 @@ def test_empty_file_is_named_as_such(flights: NotedStream) -> None:
 
 def list_ends(root: Path, stream: str) -> list[str]:
     """Return the ends that a query and an observer find, or their errors."""
-    files, find_observed_ends = LogFiles(root, stream, frozenset({"time"})), LogEnds(root, stream)
-    looks: list[Callable[[], object]] = [lambda: ends(files), lambda: find_observed_ends().ends]
+    files = LogFiles(root, stream, frozenset({"time"}))
+    log_ends = LogEnds(root, stream)
+
+    def find_observed_ends() -> dict[int, int]:
+        return dict(log_ends().ends)
+
     answers = []
-    for look in looks:
+    for find_ends in (partial(ends, files), find_observed_ends):
         try:
-            answers.append(show_value(look()))
+            answers.append(show_value(find_ends()))
         except Rejected as error:
             answers.append(str(error))
     return answers
@@ -149,7 +159,9 @@ def test_layout(tmp_path: Path, acts: list[str]) -> None:
             pq.write_table(pa.table({"time": range(10)}), path)
         answers = list_ends(top / options.get("root", "."), stream)
 
-        assert [is_answer(expected, answer) for answer in answers] == [True, True], (act, answers)
+        by_query, by_observer = answers
+        assert is_answer(expected, by_query), (act, by_query)
+        assert is_answer(expected, by_observer), (act, by_observer)
 
 
 def test_new_log_has_an_empty_segment(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The sizes of micro-batches and tasks; no Spark runs here."""
 
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -54,9 +56,8 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
     unread_count = Unread({0: files}, {0: start}).count_rows()[0]
     end = advance_offset(files, start, min(rows, unread_count))
 
-    assert sum(
-        file_slice.rows for file_slice in find_slices(files, start, end, 0, NO_FORMS)
-    ) == min(rows, unread_count)
+    slices = find_slices(files, start, end, 0, NO_FORMS)
+    assert sum(file_slice.rows for file_slice in slices) == min(rows, unread_count)
 
 
 GAP = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
@@ -79,13 +80,13 @@ def test_files_end_at_a_cut_or_where_they_were_read() -> None:
     """Segments that the cut does not name are not read."""
     log = {0: [LogFile(Path(f"{start}"), start, start + 10) for start in (0, 10, 20)]}
 
-    assert [
-        [
-            (file_slice.start, file_slice.end)
-            for file_slice in Unread(log, start).limit_to_cut(cut).files[0]
-        ]
-        for start, cut in (({}, {0: 15}), ({0: 18}, {0: 15}), ({}, {1: 5}))
-    ] == [[(0, 10), (10, 15)], [(0, 10), (10, 18)], [(0, 0)]]
+    def list_spans(start: dict[int, int], cut: dict[int, int]) -> list[tuple[int, int]]:
+        unread = Unread(log, start).limit_to_cut(cut)
+        return [(file.start, file.end) for file in unread.files[0]]
+
+    assert list_spans({}, {0: 15}) == [(0, 10), (10, 15)]
+    assert list_spans({0: 18}, {0: 15}) == [(0, 10), (10, 18)]
+    assert list_spans({}, {1: 5}) == [(0, 0)]
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 11), (9, 12), (20, 0)])
@@ -102,26 +103,40 @@ def test_rows_deleted_after_they_were_read_are_not_missed(start: int, end: int) 
     check_there([], start, 0)
 
 
+def make_slices(*sizes: int) -> list[Slice]:
+    """Return slices of these numbers of rows, each of a file of its own."""
+    return [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
+
+
+def list_rows(slices: Iterable[Slice]) -> list[tuple[str, int]]:
+    """Return the file and the number of each row."""
+    rows = []
+    for file_slice in slices:
+        for row in range(file_slice.first, file_slice.last):
+            rows.append((file_slice.path, row))
+    return rows
+
+
 @given(st.lists(st.integers(1, 200), max_size=9), st.integers(1, 8), st.integers(1, 50))
 def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, least: int) -> None:
     """The tasks together are the slices in their order."""
-    work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
-    dealt = [dealt_work for task in divide_into_tasks(work, cores, least) for dealt_work in task]
+    work = make_slices(*sizes)
+    tasks = divide_into_tasks(work, cores, least)
 
-    rows = [(piece.path, row) for piece in dealt for row in range(piece.first, piece.last)]
-    assert rows == [(piece.path, row) for piece in work for row in range(piece.last)]
+    assert list_rows(chain.from_iterable(tasks)) == list_rows(work)
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=9), st.integers(1, 8))
 def test_tasks_differ_by_one_row_at_most(sizes: list[int], cores: int) -> None:
-    work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
-    loads = [sum(piece.rows for piece in task) for task in divide_into_tasks(work, cores, least=1)]
+    loads = []
+    for task in divide_into_tasks(make_slices(*sizes), cores, least=1):
+        loads.append(sum(file_slice.rows for file_slice in task))
 
     assert max(loads) - min(loads) <= 1
 
 
 def test_small_batch_is_one_task() -> None:
     """Another task would cost more than it saves."""
-    work = [Slice(str(number), 0, 1000) for number in range(16)]
+    work = make_slices(*[1000] * 16)
 
     assert divide_into_tasks(work, cores=8) == [work]

@@ -1,6 +1,5 @@
 """Plans and reads batches of the file log's source, without a Spark session."""
 
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -91,15 +90,11 @@ def replay_batch(query: LogQuery, begin: NotedOffset, end: NotedOffset) -> Batch
     late = list[int]()
     for task in reader.partitions(begin.to_json(), end.to_json()):
         for record_batch in reader.read(task):
-            names, flags = (
-                record_batch[column].to_pylist()
-                if column in record_batch.schema.names
-                else repeat(otherwise)
-                for column, otherwise in (("name", ""), (LATE_COLUMN, False))
-            )
+            names = _read_column(record_batch, "name", default="")
+            flags = _read_column(record_batch, LATE_COLUMN, default=False)
             times = _ms(record_batch["time"])
             marks = _ms(record_batch[MARK_TIME])
-            for time, name, is_late, mark in zip(times, names, flags, marks, strict=False):
+            for time, name, is_late, mark in zip(times, names, flags, marks, strict=True):
                 if mark is not None:
                     watermark = mark
                     continue
@@ -127,9 +122,22 @@ def read_window(
     source = CompleteSource(build_options(query))
     reader = source.reader(source.schema())
     tasks: Any = reader.partitions()
-    batches = (batch for task in tasks for batch in reader.read(task))
-    names = sorted(name for batch in batches for name in batch["name"].to_pylist())
-    return names, source.schema().names, sum(piece.rows for task in tasks for piece in task.work)
+    names: list[str] = []
+    row_count = 0
+    for task in tasks:
+        for batch in reader.read(task):
+            names += batch["name"].to_pylist()
+        for file_slice in task.work:
+            row_count += file_slice.rows
+    return sorted(names), source.schema().names, row_count
+
+
+def _read_column(batch: pa.RecordBatch, column: str, *, default: object) -> list[Any]:
+    """Return the values of a column, or the default for each row if there is none."""
+    if column not in batch.schema.names:
+        return [default] * batch.num_rows
+    values: list[Any] = batch[column].to_pylist()
+    return values
 
 
 def _ms(instants: pa.Array) -> list[Any]:

@@ -50,8 +50,8 @@ def test_upper_bounds_rows_appended_before_a_crash(
         log.note_time(1000)
     (mark,) = served.call("GET", f"/{stream}/marks")["marks"]
 
-    shown_mark = {name: mark[name] for name in ("lower", "upper", "cut", "upper_is_bound")}
-    assert shown_mark == {"lower": 1000, "upper": 9000, "cut": {"0": 9}, "upper_is_bound": True}
+    assert (mark["lower"], mark["upper"], mark["upper_is_bound"]) == (1000, 9000, True)
+    assert mark["cut"] == {"0": 9}
 
 
 def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, stream: str) -> None:

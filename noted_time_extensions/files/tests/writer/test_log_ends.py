@@ -156,7 +156,12 @@ NOON = 1_795_694_400_000
     "times",
     [
         [NOON // 1000, NOON // 1000 + 1, 0, -1],
-        [*(datetime(1970, 1, 21, 18, 48, n, tzinfo=UTC) for n in (1, 2)), EPOCH, EPOCH],
+        [
+            datetime(1970, 1, 21, 18, 48, 1, tzinfo=UTC),
+            datetime(1970, 1, 21, 18, 48, 2, tzinfo=UTC),
+            EPOCH,
+            EPOCH,
+        ],
         [f"{NOON // 1000}", f"{NOON // 1000 + 1}", "0", "9999-12-31"],
     ],
 )
@@ -180,7 +185,8 @@ def test_implausible_times_are_skipped(
         {1: None},
         {1: NOON},
     ]
-    assert [(fact.kind, fact.segment) for fact in looks_seen[1].because] == [("unreadable", 1)]
+    (fact,) = looks_seen[1].because
+    assert (fact.kind, fact.segment) == ("unreadable", 1)
     assert (look.unusable, look.without_time, look().because) == (2, 2, ())
     assert "0000000000.parquet: passed over 2 rows with times that look like Unix" in caplog.text
 
@@ -190,24 +196,25 @@ def test_segment_with_a_null_as_its_newest_time_is_not_idle(
 ) -> None:
     """A null before a time is only counted, and so is any with the option."""
     kind = pa.schema([("time", pa.int64())])
-    looks = [LogTimes(tmp_path, "flights", "time", nulls=nulls) for nulls in ("hold", "pass")]
-    look_pairs = []
+    holding_times = LogTimes(tmp_path, "flights", "time", nulls="hold")
+    passing_times = LogTimes(tmp_path, "flights", "time", nulls="pass")
     files: list[list[int | None]] = [[7, None], [None, 9], [None], [None, 9, 0]]
+    newest_held = []
+    newest_passed = []
+    looks_seen = []
     for first, times in enumerate(files):
         rows = pa.table({"time": times}, kind)
         pq.write_table(rows, write(tmp_path, 0, 2 * first, len(times)))
-        look_pairs.append([(look(), look()) for look in looks])
+        looks_seen.append(holding_times())
+        newest_held.append((looks_seen[-1].newest, holding_times().newest))
+        newest_passed.append((passing_times().newest, passing_times().newest))
 
-    newest = [[second_look.newest for _, second_look in pairs] for pairs in look_pairs]
-    assert [[first.newest for first, _ in pairs] for pairs in look_pairs] == [
-        [{0: 7}, {0: 7}],
-        [{0: 9}, {0: 9}],
-        [{0: None}, {}],
-        [{0: 9}, {0: 9}],
-    ]
-    assert newest == [[{0: None}, {}], [{}, {}], [{0: None}, {}], [{}, {}]]
-    assert [fact.by for fact in look_pairs[2][0][0].because] == ["--null pass"]
-    assert [(look.null_times, look.unusable) for look in looks] == [(4, 0), (4, 0)]
+    assert newest_held == [({0: 7}, {0: None}), ({0: 9}, {}), ({0: None}, {0: None}), ({0: 9}, {})]
+    assert newest_passed == [({0: 7}, {}), ({0: 9}, {}), ({}, {}), ({0: 9}, {})]
+    (fact,) = looks_seen[2].because
+    assert fact.by == "--null pass"
+    for log_times in (holding_times, passing_times):
+        assert (log_times.null_times, log_times.unusable) == (4, 0)
     assert len(caplog.messages) == 2
     assert "0000000000.parquet: 'time' is null in 1 row. Until a later time" in caplog.text
 

@@ -29,7 +29,8 @@ def list_lost(root: Path, served: Served, stream: str) -> list[int]:
     """Return the times of rows below the last lower but beyond its cut."""
     mark = served.call("GET", f"/{stream}/marks?after=0")["marks"][-1]
     times = pq.read_table(root / "flights" / "partition=0")["time"].to_pylist()
-    return [time for time in times[mark["cut"].get("0", 0) :] if time < mark["lower"]]
+    times_beyond = times[mark["cut"].get("0", 0) :]
+    return [time for time in times_beyond if time < mark["lower"]]
 
 
 def test_takeover_loses_no_row(tmp_path: Path, served: Served, stream: str) -> None:
@@ -99,11 +100,12 @@ def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: 
         client.flush()
     windows = served.call("GET", f"/{stream}/windows")["windows"]
 
-    late_rows = [
-        [(writer["rows"], writer["may_lie_outside"]) for writer in window["late_writers"]]
-        for window in windows
-    ]
-    assert late_rows == [[(1, False)], [(2, False)], [], []]
+    first, second, third, last = (window["late_writers"] for window in windows)
+    (first_writer,) = first
+    (second_writer,) = second
+    assert (first_writer["rows"], first_writer["may_lie_outside"]) == (1, False)
+    assert (second_writer["rows"], second_writer["may_lie_outside"]) == (2, False)
+    assert (third, last) == ([], [])
 
 
 def test_an_event_too_far_ahead_is_named_and_time_advances(
@@ -119,10 +121,9 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
             log.append([{"at": time + 5}])
     marks = served.call("GET", f"/{stream}/marks")["marks"]
 
-    assert [(m["lower"], m["cut"], m["upper_is_bound"]) for m in marks] == [
-        (NOON, {"0": 3}, False),
-        (NOON + 5, {"0": 4}, False),
-    ]
+    lowers_and_cuts = [(mark["lower"], mark["cut"]) for mark in marks]
+    assert lowers_and_cuts == [(NOON, {"0": 3}), (NOON + 5, {"0": 4})]
+    assert not any(mark["upper_is_bound"] for mark in marks)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= 30]
     # the offset is known only if the refused note had a position
     assert re.match(

@@ -69,8 +69,11 @@ def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledge
     """Run a program to its end, and return the rows that it acknowledged."""
     process = run_python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
     assert process.returncode == 0, process.stderr
-    lines = (line.split() for line in process.stdout.splitlines())
-    return [Acknowledged(int(acknowledged_at), text) for acknowledged_at, text in lines]
+    acknowledged_rows = []
+    for line in process.stdout.splitlines():
+        acknowledged_at, text = line.split()
+        acknowledged_rows.append(Acknowledged(int(acknowledged_at), text))
+    return acknowledged_rows
 
 
 def lost(
@@ -80,7 +83,8 @@ def lost(
     root = cut.restore(target, torn=torn)
     writer = SegmentLogWriter(root, "flights", segments=(0, 1), event_time="time")
     writer.append([{"time": 9, "writer": "UA"}], 0)
-    times_found = {str(row["time"]) for segment in (0, 1) for row in rows(root, segment)}
+    rows_found = rows(root, 0) + rows(root, 1)
+    times_found = {str(row["time"]) for row in rows_found}
     return set(cut.find_durable(acknowledged_rows)) - times_found
 
 
@@ -93,8 +97,7 @@ def test_appended_rows_survive_a_power_cut(disk: Disk, tmp_path: Path, program: 
     """This includes files of a process that ended before it synced the directory."""
     acknowledged_rows = run(disk, program, disk.variables)
 
-    cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]
     assert acknowledged_rows
-    assert [lost(cut, acknowledged_rows, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
-        set() for _ in cuts
-    ]
+    for cut in disk.cuts():
+        assert lost(cut, acknowledged_rows, tmp_path / "cut", torn=False) == set()
+        assert lost(cut, acknowledged_rows, tmp_path / "cut", torn=True) == set()
