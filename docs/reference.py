@@ -48,15 +48,36 @@ LOADS = re.compile(
 )
 
 
-def build(target: Path) -> None:
-    """Write the pages into a directory; raises the first warning."""
+ANCHOR_ID = re.compile(r'\bid="([^"]+)"')
+
+LOCAL_LINK = re.compile(r'<a href="#([^"]+)">(.*?)</a>')
+
+
+def build(target: Path, templates: Path | None = None) -> None:
+    """Write the pages into a directory, perhaps by our templates; raises the first warning."""
     import_with_types()
-    pdoc.render.configure(docformat="google", footer_text="noted-time")
+    pdoc.render.configure(
+        docformat="google", footer_text="noted-time", template_directory=templates
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for message in NOT_OURS:
             warnings.filterwarnings("ignore", message=message)
         pdoc.pdoc(*PACKAGES, INTERNAL, output_directory=target)
+    for page in target.rglob("*.html"):
+        page.write_text(drop_dead_links(page.read_text("utf-8")), "utf-8")
+
+
+def drop_dead_links(page: str) -> str:
+    """Replace the links to anchors that a page does not have by their texts.
+
+    pdoc links the name of a parameter to an attribute of that name, also to one without a text.
+
+    >>> drop_dead_links('<p id="a"><a href="#a">a</a> <a href="#b">b</a></p>')
+    '<p id="a"><a href="#a">a</a> b</p>'
+    """
+    anchors = set(ANCHOR_ID.findall(page))
+    return LOCAL_LINK.sub(lambda link: link[0] if link[1] in anchors else link[2], page)
 
 
 def import_with_types() -> None:

@@ -28,7 +28,7 @@ Found = TypeVar("Found")
 class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     """A `ReaderClient` for asyncio, which follows marks while its ``async with`` block runs.
 
-    For example::
+    For example:
 
         async with AsyncReaderClient("flights", controller="http://127.0.0.1:7464") as reader:
             reader.advance({0: 120})

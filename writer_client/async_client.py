@@ -24,7 +24,7 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
     """The asyncio version of `WriterClient`: `flush`, `finish` and `close` are awaited.
 
-    Create it inside a coroutine::
+    Create it inside a coroutine:
 
         async with AsyncWriterClient("flights", "UA", controller=url) as client:
             client.join()

@@ -26,6 +26,7 @@ from docs.site.links import faults
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "build" / "docs"
 CONFIG = ROOT / "docs" / "site" / "zensical.toml"
+TEMPLATES = ROOT / "docs" / "site" / "pdoc"
 RUNBOOK = re.compile(r"runbook: (docs/\S+)\.md(#\S+)")
 LINKED = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
 PICTURE = re.compile(r"^!\[([^\]]*)\]\((\S+)\)$", re.MULTILINE)
@@ -48,7 +49,7 @@ def gather(root: Path, pages: Path) -> None:
     shutil.copytree(
         root / "docs",
         pages / "docs",
-        ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"),
+        ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__", TEMPLATES.name),
     )
     for page in list(pages.rglob("*.md")):
         text = page.read_text("utf-8")
@@ -87,7 +88,7 @@ def show_picture(file: str, alternative: str, kind: str = "") -> str:
 
 def add_python(pages: Path) -> None:
     """Add the reference of the Python interface, and a page that lists its names."""
-    reference.build(pages / "python")
+    reference.build(pages / "python", TEMPLATES)
     lines = [PYTHON]
     for package in map(importlib.import_module, reference.PACKAGES):
         name = package.__name__

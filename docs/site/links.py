@@ -68,7 +68,6 @@ def fault_of(link: str, path: Path, pages: dict[Path, Page]) -> str:
     target = (path.parent / unquote(to.path)).resolve() if to.path else path
     if not target.is_file():
         return "which is not there"
-    # pdoc links parameters, too, to attributes of their names, which may have no text
-    if to.path and to.fragment and target in pages:
+    if to.fragment and target in pages:
         return "" if unquote(to.fragment) in pages[target].anchors else "which has no such anchor"
     return ""

@@ -114,6 +114,25 @@ def test_dark_page_shows_dark_pictures(browser: Browser, address: str) -> None:
     dark.close()
 
 
+FIND_BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.mark.parametrize("name", ["index", "writer_client", "noted_time_extensions/files"])
+def test_reference_has_the_scheme_of_the_site(page: Page, address: str, name: str) -> None:
+    """It is the one that was chosen there, and a link leads back."""
+    site_page = f"{address}/docs/reference/python.html"
+    page.goto(site_page)
+    page.get_by_title("Switch to light mode").click()
+    page.get_by_title("Switch to dark mode").click()
+    site_background = page.evaluate(FIND_BACKGROUND)
+    page.goto(f"{address}/python/{name}.html")
+    background = page.evaluate(FIND_BACKGROUND)
+    page.get_by_role("link", name="noted-time", exact=True).click()
+
+    expect(page).to_have_url(site_page)
+    assert background == site_background
+
+
 def test_runbooks_link_to_the_served_site(site: Path, tmp_path: Path) -> None:
     """Each to the section of its alert."""
     rules = (site / "docs" / "reference" / "alerts.yml").read_text()

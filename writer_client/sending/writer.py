@@ -264,7 +264,7 @@ class Writer(ABC, Generic[Network]):
 
         An automatic note of T promises that no event with a time below T will still be written. So
         stamp events with this clock *inside* the block, wait for their delivery, and report their
-        position with `wrote` before the block ends::
+        position with `wrote` before the block ends:
 
             with client.writing():
                 producer.produce(topic, stamped(event), on_delivery=remember_position)
