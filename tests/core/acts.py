@@ -74,8 +74,10 @@ def histories(*kinds: Kind, length: int = 50, seals: bool = False) -> st.SearchS
         "scales": (_scale, _learn),
         "waits": (_wait,),
     }
-    extra = [act for kind in kinds for act in trouble[kind]]
-    acts = st.one_of(_write, _write, _note, _note, *[_go_on] * 4, _advance, _advance, *extra)
+    extra_acts: list[st.SearchStrategy[Act]] = []
+    for kind in kinds:
+        extra_acts += trouble[kind]
+    acts = st.one_of(_write, _write, _note, _note, *[_go_on] * 4, _advance, _advance, *extra_acts)
     history = st.lists(acts, min_size=length // 3, max_size=length)
     return st.builds(add, history, _ends) if seals else history
 
@@ -100,7 +102,8 @@ def late_histories() -> st.SearchStrategy[list[Act]]:
         _act("deliver", two, st.integers(1, 3)),
         _act("advance", domain),
     )
-    return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: first_acts + acts)
+    history = st.lists(st.one_of(*acts), min_size=30, max_size=50)
+    return st.builds(add, st.just(first_acts), history)
 
 
 def event_histories() -> st.SearchStrategy[list[Act]]:
@@ -119,7 +122,7 @@ def event_histories() -> st.SearchStrategy[list[Act]]:
     note = _act("note", _writers, _domains, st.integers(0, 6), is_whole, _states, all_)
     trouble = (_write, _note, _wait, _scale, _learn, _restart, _deliver, _vouch, _forget, _remove)
     acts = st.one_of(*writer_acts, note, note, note, _advance, _advance, *trouble)
-    return st.lists(acts, min_size=10, max_size=50).map(lambda acts: first_acts + acts)
+    return st.builds(add, st.just(first_acts), st.lists(acts, min_size=10, max_size=50))
 
 
 streams = st.builds(

@@ -4,6 +4,7 @@ Every note is kept, and every answer reads all of them; only plain values are sh
 under test.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from noted_time import Mark, State, StreamCut
@@ -67,9 +68,11 @@ class Writer:
         return [note for note in self.log[since:] if note.domain == domain]
 
     def time(self, domain: str) -> int:
-        notes = (note.time for note in self.list_notes(domain))
-        times = [time for time in notes if time is not None]
-        return max([self.resumed.get(domain, NEVER), *times])
+        largest_time = self.resumed.get(domain, NEVER)
+        for note in self.list_notes(domain):
+            if note.time is not None:
+                largest_time = max(largest_time, note.time)
+        return largest_time
 
     def vouches(self, domain: str) -> bool:
         return self.state == "live" and not self.excluded and self.is_of(domain)
@@ -127,6 +130,11 @@ def join(first: Position, other: Position) -> Position:
     return {s: max(first.get(s, 0), other.get(s, 0)) for s in {*first, *other}}
 
 
+def keep_starts(starts: dict[str, int], domains: Iterable[str], now: int) -> dict[str, int]:
+    """Return the start of each of the domains, which is `now` for a new one."""
+    return {domain: starts.get(domain, now) for domain in domains}
+
+
 class Model:
     """One stream by rules 1 to 8, given the same input as an `Aggregator`."""
 
@@ -147,31 +155,44 @@ class Model:
         for event in reversed(self.scales):
             for segment, predecessors in event.created.items():
                 if segment in whole:
-                    whole |= {p: event.sealed[p] for p in predecessors}
+                    for predecessor in predecessors:
+                        whole[predecessor] = event.sealed[predecessor]
         return whole
 
     def final(self) -> Position:
-        return {s: offset for event in self.scales for s, offset in event.sealed.items()}
+        final_offsets: Position = {}
+        for event in self.scales:
+            final_offsets |= event.sealed
+        return final_offsets
 
     def scale(self, event: ScaleEvent) -> bool:
         """Apply the event unless it is wrong, and return whether it was applied."""
+        positions = [self.complete(writer.position) for writer in self.writers.values()]
+        if not self._is_right(event, positions):
+            return False
+        self.scales.append(event)
+        for writer, earlier_offsets in zip(self.writers.values(), positions, strict=True):
+            later_offsets = self.complete(writer.position)
+            if any(later_offsets[s] > offset for s, offset in earlier_offsets.items()):
+                writer.undeclared |= self.marks.keys()
+        return True
+
+    def _is_right(self, event: ScaleEvent, positions: list[Position]) -> bool:
+        """Whether it seals open segments, not below a position, and creates new ones of them."""
         final = self.final()
-        positions = [self.complete(w.position) for w in self.writers.values()]
-        created_segments = {s for past in self.scales for s in past.created}
-        known_segments = {s for position in positions for s in position} | created_segments
-        right = (
-            all(s in known_segments and s not in final for s in event.sealed)
-            and all(p.get(s, 0) <= offset for s, offset in event.sealed.items() for p in positions)
-            and not event.created.keys() & (created_segments | final.keys() | event.sealed.keys())
-            and all(p in event.sealed for ps in event.created.values() for p in ps)
-        )
-        if right:
-            self.scales.append(event)
-            for writer, was in zip(self.writers.values(), positions, strict=True):
-                now = self.complete(writer.position)
-                if any(now[segment] > offset for segment, offset in was.items()):
-                    writer.undeclared |= self.marks.keys()
-        return right
+        created_segments: set[int] = set()
+        for past_event in self.scales:
+            created_segments |= past_event.created.keys()
+        known_segments = created_segments.union(*positions)
+        for segment, offset in event.sealed.items():
+            if segment not in known_segments or segment in final:
+                return False
+            if any(position.get(segment, 0) > offset for position in positions):
+                return False
+        if event.created.keys() & (created_segments | final.keys() | event.sealed.keys()):
+            return False
+        predecessors = set().union(*event.created.values())
+        return predecessors <= event.sealed.keys()
 
     def note(self, note: Note, now: int) -> tuple[str, object]:
         """Answer a note: ("accepted", the lower) or (the refusal, the stored value)."""
@@ -230,11 +251,10 @@ class Model:
         """Whether its position rises by more than segments that it only implies to be complete."""
         stored_offsets = self.complete(writer.position)
         noted_offsets = self.complete(dict(note.position))
-        segments = stored_offsets.keys() | note.position.keys()
-        return any(
-            noted_offsets.get(segment, 0) > max(stored_offsets.get(segment, 0), 0)
-            for segment in segments
-        )
+        for segment in stored_offsets.keys() | note.position.keys():
+            if noted_offsets.get(segment, 0) > max(stored_offsets.get(segment, 0), 0):
+                return True
+        return False
 
     def _take_terms(self, writer: Writer, note: Note) -> bool:
         """Set the writer's timeout and domains, and return whether it vouches for more."""
@@ -258,25 +278,23 @@ class Model:
     def _leave(self, writer: Writer, after: frozenset[str]) -> set[str]:
         """Return the domains with marks that a member leaves, and let the next marks say so."""
         has_vouched = writer.log and writer.state != "finished" and writer.excluded != "removed"
-        left = {
-            domain
-            for domain, marks in self.marks.items()
-            if marks and writer.is_of(domain) and domain not in after
-            if has_vouched or writer.name in self.missing[domain]
-        }
-        writer.unrecorded |= left
-        return left
+        left_domains = set()
+        for domain, marks in self.marks.items():
+            is_left = marks and writer.is_of(domain) and domain not in after
+            if is_left and (has_vouched or writer.name in self.missing[domain]):
+                left_domains.add(domain)
+        writer.unrecorded |= left_domains
+        return left_domains
 
     def _exclude_late(self, writer: Writer, now: int) -> None:
         """Exclude a writer that came back below the last lower, if the stream says so."""
-        if self.settings.returning_writer == "exclude":
-            late_domains = {
-                k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)
-            }
-            writer.unrecorded |= late_domains - writer.returned_below
-            for domain in late_domains - writer.returned_below:
+        if self.settings.returning_writer != "exclude":
+            return
+        for domain in self.marks.keys() - writer.returned_below:
+            if writer.vouches(domain) and writer.time(domain) < self.lower(domain):
+                writer.unrecorded.add(domain)
                 writer.reported.setdefault(domain, Exclusion("returned_below", now))
-            writer.returned_below |= late_domains
+                writer.returned_below.add(domain)
 
     def _refusal(self, note: Note, domain: str) -> tuple[str, object] | None:
         writer = self.writers.get(note.writer, Writer(note.writer))
@@ -289,21 +307,31 @@ class Model:
         declared_domains = writer.domains if note.domains is None else frozenset(note.domains)
         if declared_domains is not None and domain not in declared_domains:
             return "not_vouched", set(declared_domains)
-        final = self.final()
-        beyond = {s: final[s] for s, o in note.position.items() if s in final and o > final[s]}
-        if beyond:
-            return "invalid_position", beyond
+        passed_offsets = self._list_passed_ends(note)
+        if passed_offsets:
+            return "invalid_position", passed_offsets
         last = NEVER if writer.excluded == "removed" else writer.time(domain)
         if note.time is not None and note.time < last:
             return "invalid_time", last
+        higher_offsets = self._list_higher_offsets(writer, note)
+        return ("invalid_position", higher_offsets) if higher_offsets else None
+
+    def _list_passed_ends(self, note: Note) -> Position:
+        """Return the ends of the sealed segments beyond which the note is."""
+        passed_ends = {}
+        for segment, end in self.final().items():
+            if note.position.get(segment, end) > end:
+                passed_ends[segment] = end
+        return passed_ends
+
+    def _list_higher_offsets(self, writer: Writer, note: Note) -> Position:
+        """Return the writer's offsets above those of the note."""
         stored_offsets = self.complete(writer.position)
-        noted_offsets = self.complete(dict(note.position))
-        earlier_offsets = {
-            s: stored_offsets[s]
-            for s, offset in noted_offsets.items()
-            if offset < stored_offsets.get(s, 0)
-        }
-        return ("invalid_position", earlier_offsets) if earlier_offsets else None
+        higher_offsets = {}
+        for segment, offset in self.complete(dict(note.position)).items():
+            if offset < stored_offsets.get(segment, 0):
+                higher_offsets[segment] = stored_offsets[segment]
+        return higher_offsets
 
     def lower(self, domain: str) -> int:
         return self.marks[domain][-1].lower if self.marks[domain] else NEVER
@@ -323,25 +351,33 @@ class Model:
             if not writer.excluded:
                 writer.unrecorded &= writer.returned_below | writer.narrowed
             held_domains = {k for k in self.marks if writer.counts(k) and self._behind(writer, k)}
-            writer.began = {k: writer.began.get(k, now) for k in held_domains}
-            late = {k for k in writer.returned_below if writer.vouches(k)}
-            writer.late_since = {k: writer.late_since.get(k, now) for k in late}
-            behind = {k for k in self.marks if writer.time(k) < self.peak.get(k, NEVER)}
-            writer.overtaken = {k: writer.overtaken.get(k, now) for k in behind}
+            writer.began = keep_starts(writer.began, held_domains, now)
+            late_domains = {k for k in writer.returned_below if writer.vouches(k)}
+            writer.late_since = keep_starts(writer.late_since, late_domains, now)
+            passed_domains = {k for k in self.marks if writer.time(k) < self.peak.get(k, NEVER)}
+            writer.overtaken = keep_starts(writer.overtaken, passed_domains, now)
         for domain in self.marks:
             self.upper[domain] = max(self.upper.get(domain, NEVER), self.find_largest(domain))
 
+    def list_not_removed(self) -> list[Writer]:
+        return [writer for writer in self.writers.values() if writer.excluded != "removed"]
+
+    def list_counted(self, domain: str) -> list[Writer]:
+        return [writer for writer in self.writers.values() if writer.counts(domain)]
+
     def find_largest(self, domain: str) -> int:
-        counted_writers = [w for w in self.writers.values() if w.excluded != "removed"]
-        return max([NEVER, *(writer.highest_event(domain) for writer in counted_writers)])
+        largest_time = NEVER
+        for writer in self.list_not_removed():
+            largest_time = max(largest_time, writer.highest_event(domain))
+        return largest_time
 
     def remove(self, writer: Writer, now: int) -> None:
         """Exclude the writer as an operator does; its times no longer count."""
         if writer.excluded != "removed":
-            vouched_domains = {
-                k for k in self.marks if writer.counts(k) and writer.time(k) != NEVER
-            }
-            writer.former = {domain: writer.time(domain) for domain in vouched_domains}
+            writer.former = {}
+            for domain in self.marks:
+                if writer.counts(domain) and writer.time(domain) != NEVER:
+                    writer.former[domain] = writer.time(domain)
             self.leave_out(writer, now, "removed")
             writer.suspension_ends_served_ms = 0
             self.peak.clear()
@@ -367,11 +403,11 @@ class Model:
     def _forget_overtaking(self, removed_writer: Writer, domain: str) -> None:
         """Let the writers that it may have overtaken count from the last note of the leader."""
         highest = self._highest(domain)
-        standing = [w for w in self.writers.values() if w.excluded != "removed"]
-        since = min((w.noted_at for w in standing if w.time(domain) == highest), default=0)
-        for writer in standing:
+        writers = self.list_not_removed()
+        leader_moments = [writer.noted_at for writer in writers if writer.time(domain) == highest]
+        for writer in writers:
             if writer.time(domain) < min(removed_writer.time(domain), highest):
-                writer.overtaken[domain] = since
+                writer.overtaken[domain] = min(leader_moments, default=0)
 
     def silent_served_ms(self, writer: Writer, now: int) -> int:
         """Return the time since which it is silent, by all notes ever."""
@@ -379,15 +415,19 @@ class Model:
         for domain in self.marks:
             if writer.vouches(domain):
                 began_served_ms = writer.began.get(domain, writer.late_since.get(domain, now))
-                later_notes = (
-                    note.at
-                    for other in self.writers.values()
-                    if other is not writer and other.excluded != "removed"
-                    for note in other.list_notes(domain)
-                    if note.time is not None and note.time > writer.time(domain)
-                )
-                moments.append(max(writer.noted_at, min([began_served_ms, *later_notes])))
+                for note in self._list_later_notes(writer, domain):
+                    began_served_ms = min(began_served_ms, note.at)
+                moments.append(max(writer.noted_at, began_served_ms))
         return min(moments)
+
+    def _list_later_notes(self, writer: Writer, domain: str) -> Iterator[Noted]:
+        """Yield the other writers' notes of times above the writer's own."""
+        time = writer.time(domain)
+        for other in self.list_not_removed():
+            if other is not writer:
+                for note in other.list_notes(domain):
+                    if note.time is not None and note.time > time:
+                        yield note
 
     def expect(self, names: tuple[str, ...], now: int) -> None:
         for name in names:
@@ -408,10 +448,11 @@ class Model:
         return max(silent_served_ms + timeout, writer.suspension_ends_served_ms)
 
     def leave_out(self, writer: Writer, now: int, reason: ExclusionReason = "timed_out") -> None:
-        missing = {k for k in self.marks if writer.name in self.missing[k]}
-        writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
-        writer.unrecorded |= {k for k in missing if writer.is_of(k)}
-        writer.reported |= {k: Exclusion(reason, now) for k in self.marks if writer.is_of(k)}
+        for domain in self.marks:
+            if writer.is_of(domain):
+                writer.reported[domain] = Exclusion(reason, now)
+                if writer.vouches(domain) or writer.name in self.missing[domain]:
+                    writer.unrecorded.add(domain)
         writer.excluded = reason
         writer.returned_below.clear()
         if reason == "removed":
@@ -437,40 +478,44 @@ class Model:
         return out
 
     def _due_holders(self, now: int) -> set[str]:
-        dues = {name: self.due(writer) for name, writer in self.writers.items()}
-        return {name for name, due in dues.items() if due is not None and due <= now}
+        due_names = set()
+        for name, writer in self.writers.items():
+            due = self.due(writer)
+            if due is not None and due <= now:
+                due_names.add(name)
+        return due_names
 
     def _due_next(self, now: int) -> set[str]:
         """Return the members at the least time of a domain without holders, if all were silent."""
-        due = set()
+        due_names: set[str] = set()
         for domain in self.marks:
-            ahead = [w for w in self.writers.values() if w.counts(domain)]
-            if not any(domain in writer.began for writer in ahead):
-                min_time = min((writer.time(domain) for writer in ahead), default=NEVER)
-                first = [writer for writer in ahead if writer.time(domain) == min_time]
-                if all(self._out_at(writer, domain, now) <= now for writer in first):
-                    due |= {writer.name for writer in first}
-        return due
+            writers = self.list_counted(domain)
+            if not any(domain in writer.began for writer in writers):
+                min_time = min((writer.time(domain) for writer in writers), default=NEVER)
+                first_writers = [w for w in writers if w.time(domain) == min_time]
+                if all(self._out_at(writer, domain, now) <= now for writer in first_writers):
+                    due_names |= {writer.name for writer in first_writers}
+        return due_names
 
     def waiting_for(self, domain: str) -> set[str]:
         """Return the members that hold the domain, or keep its highest time from a flush."""
         holders = {name for name, writer in self.writers.items() if domain in writer.began}
-        ahead = any(writer.counts(domain) for writer in self.writers.values())
-        if holders or ahead or self._highest(domain) <= self.lower(domain):
+        if holders or self.list_counted(domain) or self._highest(domain) <= self.lower(domain):
             return holders
         return {name for name, writer in self.writers.items() if domain in writer.late_since}
 
     def _highest(self, domain: str) -> int:
-        counted_writers = [w for w in self.writers.values() if w.excluded != "removed"]
-        return max([NEVER, *(writer.time(domain) for writer in counted_writers)])
+        return max((writer.time(domain) for writer in self.list_not_removed()), default=NEVER)
 
     def next_lower(self, domain: str) -> int | None:
         """Return the next lower, or `None` if time cannot advance."""
-        everybody = self.writers.values()
-        live = [writer.time(domain) for writer in everybody if writer.counts(domain)]
-        if not live and any(domain in writer.late_since for writer in everybody):
+        counted_writers = self.list_counted(domain)
+        if counted_writers:
+            candidate = min(writer.time(domain) for writer in counted_writers)
+        elif any(domain in writer.late_since for writer in self.writers.values()):
             return None
-        candidate = min(live) if live else self._highest(domain)
+        else:
+            candidate = self._highest(domain)
         return candidate if candidate > self.lower(domain) else None
 
     def advance(self, domain: str, now: int) -> Mark | None:
@@ -480,9 +525,10 @@ class Model:
         out = self._went_on_without(domain, lower)
         cut = self.cut(domain, lower)
         self._miss(domain, lower, out)
-        if any(self.writers[name].excluded == "removed" for name in out):
-            self._drop_removed_upper(domain)
-        for writer in (self.writers[name] for name in out):
+        for name in out:
+            writer = self.writers[name]
+            if writer.excluded == "removed":
+                self._drop_removed_upper(domain)
             position = self.complete(writer.position)
             has_rows = all(cut.get(s, 0) >= offset for s, offset in position.items())
             if lower > writer.former.get(domain, NEVER) or not has_rows:
@@ -505,11 +551,10 @@ class Model:
 
         A removed one is missing only at the mark that names it, from its time or the last lower.
         """
-        missing = {
-            name: start
-            for name, start in self.missing[domain].items()
-            if self.writers[name].is_missed_at(domain, lower)
-        }
+        missing = {}
+        for name, start in self.missing[domain].items():
+            if self.writers[name].is_missed_at(domain, lower):
+                missing[name] = start
         for name in missing_names:
             writer = self.writers[name]
             start = writer.time(domain)
@@ -519,19 +564,19 @@ class Model:
                 start = min(start, self.lower(domain))
             missing.setdefault(name, start)
         self.went_without.setdefault(domain, []).append(missing)
-        removed_names = {name for name in missing_names if self.writers[name].excluded == "removed"}
-        self.missing[domain] = {k: start for k, start in missing.items() if k not in removed_names}
+        self.missing[domain] = dict(missing)
+        for name in missing_names:
+            if self.writers[name].excluded == "removed":
+                del self.missing[domain][name]
 
     def missing_in(self, domain: str, start: int, end: int) -> set[str]:
         """Return the writers missing from a mark while time passed the window."""
         passed_marks = zip(self.marks[domain], self.went_without.get(domain, ()), strict=True)
-        return {
-            name
-            for mark, missing in passed_marks
-            if mark.lower > start
-            for name, since in missing.items()
-            if since < end
-        }
+        missing_names = set()
+        for mark, missing in passed_marks:
+            if mark.lower > start:
+                missing_names |= {name for name, since in missing.items() if since < end}
+        return missing_names
 
     def cut(self, domain: str, lower: int) -> Position:
         """Return the tight cut: all positions for the lower and the last mark's cut."""
@@ -542,15 +587,13 @@ class Model:
         return cut
 
     def _went_on_without(self, domain: str, lower: int) -> set[str]:
-        out = {
-            writer.name
-            for writer in self.writers.values()
-            if domain in writer.unrecorded
-            and (writer.excluded == "removed" or writer.time(domain) < lower)
-        }
-        for name in out:
-            self.writers[name].unrecorded.discard(domain)
-        return out
+        missing_names = set()
+        for writer in self.writers.values():
+            is_passed = writer.excluded == "removed" or writer.time(domain) < lower
+            if domain in writer.unrecorded and is_passed:
+                writer.unrecorded.discard(domain)
+                missing_names.add(writer.name)
+        return missing_names
 
     def reconfigure(self, settings: StreamSettings, now: int) -> None:
         """Take changed settings; exclude or restore a writer below the last lower accordingly."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from controller.aggregation.draft import Draft
 from noted_time.values import Accepted, Mark, Note, State, StreamSettings
 from tests.support.kept_stream import FEW, KeptStream
 from tools.trials.memory_store import MemoryStore
@@ -82,10 +83,9 @@ class SmallWorld:
         stream_settings = StreamSettings(**defaults | {"max_time_ahead_ms": None} | settings)
         self.kept = KeptStream(MemoryStore(), stream_settings)
         self.kept.now = CLOCK_MS
-        self.authors = {
-            name: Author(name, 100 + number, 1000 * number)
-            for number, name in enumerate(WRITER_NAMES[:writers], start=1)
-        }
+        self.authors: dict[str, Author] = {}
+        for number, name in enumerate(WRITER_NAMES[:writers], start=1):
+            self.authors[name] = Author(name, 100 + number, 1000 * number)
         self.owing: dict[tuple[str, int], set[str]] = {}
         self.latest_time = TIME_STEP
 
@@ -172,12 +172,17 @@ class SmallWorld:
             yield ("wait",)
         if any(aggregator.member(writer).has_left for writer in aggregator.writers()):
             yield ("forget",)
-        has_missing = any(
-            [*missing_writers.list_first_seqs()] for missing_writers in stream.missing.values()
-        )
-        if has_missing or any(map(len, stream.late_reports.values())):
+        if self._has_records():
             yield ("age",)
         yield ("seal",)
+
+    def _has_records(self) -> bool:
+        """Whether a mark lacks a writer, or may lack rows."""
+        stream = self.kept.stream
+        for missing_writers in stream.missing.values():
+            if [*missing_writers.list_first_seqs()]:
+                return True
+        return any(len(reports) > 0 for reports in stream.late_reports.values())
 
     def list_active(self, *, with_next: bool = False) -> Iterator[Author]:
         """Yield the writers that have acted, and with `with_next` the next one."""
@@ -230,8 +235,11 @@ class SmallWorld:
     def _send(self, author: Author, note: Note) -> None:
         """Post a note, which must be accepted."""
         answers: list[object] = []
-        stream = self.kept.stream
-        self.kept.commit(lambda draft: answers.extend(stream.take_notes([note], draft, FEW)))
+
+        def take_note(draft: Draft) -> None:
+            answers.extend(self.kept.stream.take_notes([note], draft, FEW))
+
+        self.kept.commit(take_note)
         assert isinstance(answers[0], Accepted), (note, answers)
         author.state = note.state
         author.is_removed = False

@@ -44,7 +44,11 @@ ENCODER = msgspec.json.Encoder()
 def find_key(world: SmallWorld) -> bytes:
     text = ENCODER.encode_lines([world.kept.now, *_list_facts(world)])
     names = _name_numbers(world, {*NUMBER_PATTERN.findall(text)})
-    renamed_text = NUMBER_PATTERN.sub(lambda match: names[match.group()], text)
+
+    def find_name(match: re.Match[bytes]) -> bytes:
+        return names[match.group()]
+
+    renamed_text = NUMBER_PATTERN.sub(find_name, text)
     writers = b"".join(writer.name.encode() for writer in world.list_active())
     return min(_rename(renamed_text, writers, order) for order in permutations(writers))
 
@@ -54,7 +58,8 @@ def _list_facts(world: SmallWorld) -> Iterator[object]:
     assert isinstance(store, MemoryStore)
     for kind, list_facts in RECORD_FACTS.items():
         for records in store.tables[kind].values():
-            yield from map(list_facts, records.values())
+            for record in records.values():
+                yield list_facts(record)
     for author in world.list_active():
         yield (
             *(author.name, {author.segment: author.end}, author.state, author.domains),

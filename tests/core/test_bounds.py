@@ -22,33 +22,30 @@ def test_event_below_the_cut_is_at_or_below_the_bound(
     )
     if seals:
         world.seal()
-    bounded_count = sum(
-        made_mark.mark.upper_is_bound and bool(made_mark.mark.cut.offsets)
-        for made_mark in world.made
-    )
-    event(f"bounds of a cut: {min(5, bounded_count)}")
+    bounded_marks = [made_mark for made_mark in world.made if made_mark.mark.upper_is_bound]
+    bounded_cuts = [made_mark for made_mark in bounded_marks if made_mark.mark.cut.offsets]
+    event(f"bounds of a cut: {min(5, len(bounded_cuts))}")
 
-    assert [
-        made_mark for made_mark in world.made if made_mark.mark.upper_is_bound and made_mark.unbound
-    ] == []
+    assert [made_mark for made_mark in bounded_marks if made_mark.unbound] == []
 
 
 @given(settings=streams, history=histories("waits", "restarts", "late"))
 def test_upper_is_a_bound_if_all_declare(settings: StreamSettings, history: list[Act]) -> None:
     """Each writer has a segment, and declares all domains."""
-    separate_history: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
-    separate_history += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
-    separate_history = [  # each writer writes to its segment
-        (name, (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts)
-        for name, parts in separate_history
-    ]
+    separate_history: list[Act] = []
+    for segment, writer_name in enumerate(WRITERS):
+        separate_history.append(("write", (writer_name, segment, {})))
+    for name, parts in history:
+        if name == "write":
+            writer, _, later = parts
+            separate_history.append((name, (writer, WRITERS.index(str(writer)), later)))
+        elif name != "note" or parts[-1] == "all":
+            separate_history.append((name, parts))
     world = make_world(settings, separate_history, segments=len(WRITERS))
 
-    assert [
-        made_mark
-        for made_mark in world.made
-        if made_mark.unbound or not made_mark.mark.upper_is_bound
-    ] == []
+    for made_mark in world.made:
+        assert made_mark.unbound == []
+        assert made_mark.mark.upper_is_bound
 
 
 # A stream bounds how many segments its notes name, and how far one note may move an offset
@@ -74,9 +71,7 @@ def test_restart_keeps_answers_to_notes(positions: list[tuple[str, dict[int, int
 
     restarted_stream = restart(stream)
 
-    notes = [Note("AA", 99, {segment: offset}) for segment in range(5) for offset in (0, 2**61)]
-    answers = [
-        [restart(original).note(note, 0) for note in notes]
-        for original in (stream, restarted_stream)
-    ]
-    assert answers[0] == answers[1]
+    for segment in range(5):
+        for offset in (0, 2**61):
+            note = Note("AA", 99, {segment: offset})
+            assert restart(stream).note(note, 0) == restart(restarted_stream).note(note, 0)

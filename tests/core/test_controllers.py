@@ -41,10 +41,19 @@ from reader_client.protocol.questions import ask_completeness
 
 def ask_controllers(controllers: Controllers, call: Callable[[str], Reply]) -> str:
     """Ask a question about a stream, and return the URL that answered."""
-    routine = ask_in_turn(
-        controllers, lambda: Question("GET", "/v1/streams/s"), lambda reply: reply.headers["url"]
-    )
-    return run(routine, lambda question: call(question.url))
+
+    def perform(question: AddressedQuestion) -> Reply:
+        return call(question.url)
+
+    return run(ask_in_turn(controllers, ask_for_stream, read_url), perform)
+
+
+def ask_for_stream() -> Question[Any]:
+    return Question("GET", "/v1/streams/s")
+
+
+def read_url(reply: Reply) -> str:
+    return reply.headers["url"]
 
 
 def away(url: str) -> Reply:
@@ -95,7 +104,8 @@ def list_attempts(question: Question[Any], reply_to: Callable[[str, str], Reply]
     with suppress(ForeignAnswer):
         run(ask(Controllers("http://a,http://b"), question), perform)
     assert len({*ids}) == len(ids)
-    assert all(re.fullmatch("[0-9a-f]{16}", request_id) for request_id in ids)
+    for request_id in ids:
+        assert re.fullmatch("[0-9a-f]{16}", request_id)
     return urls
 
 
@@ -123,9 +133,18 @@ CHANGES: list[Question[Any]] = [
 @pytest.mark.parametrize("question", QUESTIONS + CHANGES, ids=name_request)
 @pytest.mark.parametrize("status", [200, 201])
 def test_answer_with_the_id_of_its_request_is_taken(question: Question[Any], status: int) -> None:
-    attempts = list_attempts(question, lambda _, id_: reply_with(id_, status=status))
 
-    assert attempts == ["http://a"]
+    def reply_to(_: str, request_id: str) -> Reply:
+        return reply_with(request_id, status=status)
+
+    assert list_attempts(question, reply_to) == ["http://a"]
+
+
+def give_foreign_answers(status: int) -> Callable[[str, str], Reply]:
+    def reply_to(_: str, __: str) -> Reply:
+        return reply_with("0" * 16, status=status)
+
+    return reply_to
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=name_request)
@@ -136,7 +155,7 @@ def test_question_with_foreign_answers_is_asked_again(question: Question[Any], s
     def reply_to(url: str, request_id: str) -> Reply:
         return reply_with("0" * 16 if url == "http://a" else request_id, status=200)
 
-    always = list_attempts(question, lambda *_: reply_with("0" * 16, status=status))
+    always = list_attempts(question, give_foreign_answers(status))
 
     assert list_attempts(question, reply_to) == ["http://a"] * 3 + ["http://b"]
     assert always == ["http://a"] * 3 + ["http://b"] * 3
@@ -146,7 +165,7 @@ def test_question_with_foreign_answers_is_asked_again(question: Question[Any], s
 @pytest.mark.parametrize("status", [200, 204, 409])
 def test_change_with_foreign_answer_is_not_repeated(question: Question[Any], status: int) -> None:
     """Another controller is not asked either."""
-    attempts = list_attempts(question, lambda *_: reply_with("0" * 16, status=status))
+    attempts = list_attempts(question, give_foreign_answers(status))
 
     assert attempts == ["http://a"]
 
@@ -212,8 +231,11 @@ def test_a_refusal_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        *((each, "the URL of a controller is text") for each in (None, b"http://a", ["http://a"])),
-        *((each, "not the URL") for each in ("", " , ")),
+        (None, "the URL of a controller is text"),
+        (b"http://a", "the URL of a controller is text"),
+        (["http://a"], "the URL of a controller is text"),
+        ("", "not the URL"),
+        (" , ", "not the URL"),
         ("controller.example", "http://controller.example"),
         ("http://a,b:7464", "http://b:7464"),
         ("https://a/v1/", "use https://a$"),

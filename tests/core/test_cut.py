@@ -1,7 +1,7 @@
 """Stream cuts: their order, and the window of a position (rule 9)."""
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 import pytest
@@ -22,9 +22,13 @@ cuts = offsets.map(StreamCut)
 
 @given(one=cuts, other=cuts)
 def test_cuts_reaching_each_other_are_equal_above_0(one: StreamCut, other: StreamCut) -> None:
-    bare = [{s: o for s, o in cut.offsets.items() if o} for cut in (one, other)]
+    is_same = drop_zeros(one.offsets) == drop_zeros(other.offsets)
 
-    assert (one.reaches(other) and other.reaches(one)) == (bare[0] == bare[1])
+    assert (one.reaches(other) and other.reaches(one)) == is_same
+
+
+def drop_zeros(offsets: Mapping[int, int]) -> dict[int, int]:
+    return {segment: offset for segment, offset in offsets.items() if offset}
 
 
 @given(one=cuts, other=cuts, bound=cuts)
@@ -95,7 +99,7 @@ def append_mark(mark: Mark, step: Increment) -> Mark:
     for segment, gain in gains.items():
         offsets[segment] = offsets.get(segment, 0) + gain
     excluded_writers = ("UA",) if lower_gain == 3 else ()
-    cut = StreamCut({segment: offset for segment, offset in offsets.items() if offset})
+    cut = StreamCut(drop_zeros(offsets))
     bound = higher != 3
     written_at = mark.seq * 10
     lower = mark.lower + lower_gain
@@ -108,21 +112,34 @@ def append_mark(mark: Mark, step: Increment) -> Mark:
 
 BEFORE = Mark(0, 0, 0, StreamCut({}))
 
-chains = st.lists(increments, max_size=12).map(
-    lambda steps: list(accumulate(steps, append_mark, initial=BEFORE))[1:]
-)
+
+def append_marks(steps: Iterable[Increment], last: Mark = BEFORE) -> list[Mark]:
+    """Return the marks of the steps after the last one."""
+    return list(accumulate(steps, append_mark, initial=last))[1:]
+
+
+chains = st.lists(increments, max_size=12).map(append_marks)
+
+
+def list_later(marks: list[Mark], seq: int) -> list[Mark]:
+    return [mark for mark in marks if mark.seq > seq]
 
 
 def scan_marks(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
     """Answer by looking at every mark, in the words of rule 9."""
     place = StreamCut(position)
-    lower = [mark for mark in marks if place.reaches(mark.cut)][-1:]
-    upper = [m for m in marks if m.cut.reaches(place) and not place.reaches(m.cut)][:1]
+    lower_mark = None
+    upper_mark = None
+    for mark in marks:
+        if place.reaches(mark.cut):
+            lower_mark = mark
+        elif mark.cut.reaches(place) and upper_mark is None:
+            upper_mark = mark
     return TimeWindow(
-        lower=lower[0].lower if lower else None,
-        upper=upper[0].upper if upper else None,
-        lower_seq=lower[0].seq if lower else None,
-        upper_seq=upper[0].seq if upper else None,
+        lower=lower_mark.lower if lower_mark else None,
+        upper=upper_mark.upper if upper_mark else None,
+        lower_seq=lower_mark.seq if lower_mark else None,
+        upper_seq=upper_mark.seq if upper_mark else None,
     )
 
 
@@ -136,15 +153,16 @@ def test_window_equals_a_scan(
     early: list[Mark], steps: list[Increment], position: dict[int, int], through: int
 ) -> None:
     """Early marks may be forgotten before others are appended, and segments added later."""
-    later_marks = list(accumulate(steps, append_mark, initial=early[-1] if early else BEFORE))[1:]
+    later_marks = append_marks(steps, early[-1] if early else BEFORE)
     history = MarkHistory(early)
     history.forget_through(through)
     for mark in later_marks:
         history.append(mark)
-    kept_marks = ([mark for mark in early if mark.seq > through] or early[-1:]) + later_marks
+    kept_marks = (list_later(early, through) or early[-1:]) + later_marks
     places = [position, *(dict(mark.cut.offsets) for mark in early + later_marks)]
 
-    assert [history.window(p) for p in places] == [scan_marks(kept_marks, p) for p in places]
+    for place in places:
+        assert history.window(place) == scan_marks(kept_marks, place)
     assert history.after(0, 99) == kept_marks
 
 
@@ -171,7 +189,7 @@ def test_last_bound_below_a_time_equals_a_scan(marks: list[Mark], time: int, seq
 
 @given(marks=chains, seq=st.integers(0, 14), limit=st.integers(0, 14))
 def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, limit: int) -> None:
-    assert MarkHistory(marks).after(seq, limit) == [m for m in marks if m.seq > seq][:limit]
+    assert MarkHistory(marks).after(seq, limit) == list_later(marks, seq)[:limit]
 
 
 @pytest.mark.parametrize(("seq", "lower"), [(2, 20), (4, 20), (3, 10), (1, 30)])
@@ -199,14 +217,16 @@ def test_copy_of_latest_marks_answers_like_its_source(
         history.append(mark, f"w{mark.seq}")
     history.seal(marks[-1].cut.offsets)
     history.forget_through(through)
-    before = [mark for mark in marks if mark.seq > through] or marks[-1:]
+    before = list_later(marks, through) or marks[-1:]
 
     for copied_history, known_marks in (
         (history, before),
         (history.latest(count), before[-count:]),
     ):
-        marks_in_range = [m for m in known_marks if first <= m.seq <= last]
-        names = dict.fromkeys(name for mark in marks_in_range for name in mark.excluded)
+        names: dict[str, None] = {}
+        for mark in known_marks:
+            if first <= mark.seq <= last:
+                names |= dict.fromkeys(mark.excluded)
         assert copied_history.after(0, 99) == list(copied_history.following(0)) == known_marks
         assert (len(copied_history), copied_history.first, copied_history.last) == (
             len(known_marks),
@@ -218,9 +238,8 @@ def test_copy_of_latest_marks_answers_like_its_source(
             known_marks[-1].seq,
         )
         assert copied_history.last_lower == known_marks[-1].lower
-        assert [copied_history.last_writer(m.seq) for m in known_marks] == [
-            f"w{m.seq}" for m in known_marks
-        ]
+        for mark in known_marks:
+            assert copied_history.last_writer(mark.seq) == f"w{mark.seq}"
         assert copied_history.excluded_in(first, last) == tuple(names)
         assert list(copied_history.latest_written_at(3)) == [m.written_at for m in known_marks[-3:]]
         assert (copied_history.is_whole, copied_history.final_cut) == (True, marks[-1].cut.offsets)
@@ -264,54 +283,50 @@ def test_lookup_is_equal_for_dense_and_sparse_segments(
     steps: list[tuple[Increment, int]], place: int, ahead: int
 ) -> None:
     """Whichever form a segment has at the time, and after a change of form."""
-    repeated_steps = [step for step, times in steps for _ in range(times)]
-    marks = list(accumulate(repeated_steps, append_mark, initial=BEFORE))[1:]
+    repeated_steps: list[Increment] = []
+    for step, times in steps:
+        repeated_steps += [step] * times
+    marks = append_marks(repeated_steps)
     history = MarkHistory(marks)
     history.forget_through(place // 3)
-    kept_marks = [mark for mark in marks if mark.seq > place // 3] or marks[-1:]
+    kept_marks = list_later(marks, place // 3) or marks[-1:]
     cut = dict(marks[place % len(marks)].cut.offsets)
     positions = [cut, {s: offset + ahead for s, offset in cut.items()}, {0: ahead, 9: ahead}]
 
-    assert [history.window(p) for p in positions] == [scan_marks(kept_marks, p) for p in positions]
-    assert [history.times(p) for p in positions] == [scan_times(kept_marks, p) for p in positions]
-    ends = {segment: end for segment, end in kept_marks[-1].cut.offsets.items() if end}
-    last_moves = {
-        s: next(m for m in kept_marks if m.cut.offsets.get(s, 0) == end) for s, end in ends.items()
-    }
-    assert {s: history.moved_at(s) for s in ends} == {
-        s: m.written_at for s, m in last_moves.items()
-    }
+    for position in positions:
+        assert history.window(position) == scan_marks(kept_marks, position)
+        assert history.times(position) == scan_times(kept_marks, position)
+    for segment, end in drop_zeros(kept_marks[-1].cut.offsets).items():
+        last_move = next(mark for mark in kept_marks if mark.cut.offsets.get(segment, 0) == end)
+        assert history.moved_at(segment) == last_move.written_at
     assert history.after(0, 999) == kept_marks
     assert history.latest(7).after(0, 999) == kept_marks[-7:]
 
 
 def scan_times(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
     """Answer by looking at every mark: the lower of the last one not beyond, by segment."""
-    segments = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
-    return {
-        segment: next(
-            (
-                mark.lower
-                for mark in reversed(marks)
-                if mark.cut.offsets.get(segment, 0) <= position.get(segment, 0)
-            ),
-            None,
-        )
-        for segment in segments
-    }
+    times: dict[int, int | None] = dict.fromkeys(position)
+    for mark in marks:
+        for segment in mark.cut.offsets:
+            times.setdefault(segment, None)
+    for segment in times:
+        for mark in marks:
+            if mark.cut.offsets.get(segment, 0) <= position.get(segment, 0):
+                times[segment] = mark.lower
+    return times
 
 
-@pytest.mark.parametrize("moves", [lambda _: 0, lambda seq: seq % 200], ids=["rarely", "in turn"])
-def test_segments_store_only_their_moves(moves: Callable[[int], int]) -> None:
+@pytest.mark.parametrize("segments", [1, 200], ids=["rarely", "in turn"])
+def test_segments_store_only_their_moves(segments: int) -> None:
     """Two thousand marks over five hundred segments move one segment each."""
     cut = dict.fromkeys(range(500), 1)
     tracemalloc.start()
     history = MarkHistory()
     for seq in range(1, 2001):
-        cut[moves(seq)] = seq
+        cut[seq % segments] = seq
         history.append(Mark(seq, seq, seq, StreamCut(dict(cut))))
     traced_bytes = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
 
     assert traced_bytes < 300_000
-    assert history.window(cut | {moves(500): 500}).lower in {500, 699}
+    assert history.window(cut | {500 % segments: 500}).lower in {500, 699}

@@ -1,6 +1,7 @@
 """Laws of order, repetition, thinning and restarts."""
 
 from itertools import permutations
+from operator import itemgetter
 from unittest import mock
 
 from hypothesis import event, given
@@ -37,7 +38,7 @@ def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
 
 @given(
     steps=strides,
-    leaves=st.lists(st.tuples(st.sampled_from(WRITERS), resting), unique_by=lambda w: w[0]),
+    leaves=st.lists(st.tuples(st.sampled_from(WRITERS), resting), unique_by=itemgetter(0)),
 )
 def test_order_of_leaving_does_not_matter(steps: Strides, leaves: list[tuple[str, State]]) -> None:
     ends = []
@@ -71,12 +72,13 @@ def test_rare_and_frequent_advances_end_alike(steps: Strides, when: set[int]) ->
 
 def durable(stream: Aggregator) -> list[tuple[object, ...]]:
     """Return all that a restart would find, but the signs of life."""
-    records = (stream.record(writer) for writer in stream.writers())
-    members = [(r.writer, r.state, r.excluded, r.position, r.times, r.max_times) for r in records]
-    return [
-        *members,
-        *((domain, stream.domains[domain].last) for domain in stream.settings.domains),
-    ]
+    facts: list[tuple[object, ...]] = []
+    for writer in stream.writers():
+        r = stream.record(writer)
+        facts.append((r.writer, r.state, r.excluded, r.position, r.times, r.max_times))
+    for domain in stream.settings.domains:
+        facts.append((domain, stream.domains[domain].last))
+    return facts
 
 
 @given(settings=streams, history=histories("waits", "scales"), upto=st.integers(0, 50))
@@ -87,13 +89,17 @@ def test_replay_changes_nothing(settings: StreamSettings, history: list[Act], up
     refused.
     """
     world = make_world(settings, history)
-    live = {n for n, author in world.authors.items() if author.state == "live"}
-    live -= {n for n, author in world.authors.items() if author.excluded}
-    notes = [n for n in world.notes[:upto] if n.writer in live and n.state == "live"]
+    notes = []
+    for note in world.notes[:upto]:
+        author = world.authors[note.writer]
+        if note.state == "live" and author.state == "live" and not author.excluded:
+            notes.append(replace(note, sequence=None))
     before = durable(world.stream)
-    answers = deliver(world.stream, *(replace(n, sequence=None) for n in notes), now=world.now)
+    answers = deliver(world.stream, *notes, now=world.now)
     event(f"accepted again: {min(3, sum(isinstance(a, Accepted) for a in answers))}")
-    marks = [mark for domain in DOMAINS for mark in advance_all(world.stream, domain)]
+    marks = []
+    for domain in DOMAINS:
+        marks += advance_all(world.stream, domain)
 
     assert (durable(world.stream), marks) == (before, [])
 
@@ -139,16 +145,12 @@ def test_a_restart_only_loosens(before: Strides, after: Strides) -> None:
     for note in notes:
         latest = latest.join(StreamCut(note.position))
 
-    assert [(m.seq, m.lower, m.upper, True, True) for m in exact] == [
-        (
-            loose_mark.seq,
-            loose_mark.lower,
-            loose_mark.upper,
-            loose_mark.cut.reaches(exact_mark.cut),
-            latest.reaches(loose_mark.cut),
-        )
-        for exact_mark, loose_mark in zip(exact, loose, strict=True)
-    ]
+    for exact_mark, loose_mark in zip(exact, loose, strict=True):
+        assert loose_mark.seq == exact_mark.seq
+        assert loose_mark.lower == exact_mark.lower
+        assert loose_mark.upper == exact_mark.upper
+        assert loose_mark.cut.reaches(exact_mark.cut)
+        assert latest.reaches(loose_mark.cut)
 
 
 @given(settings=streams, history=histories("waits", "scales", "restarts"))
@@ -157,6 +159,6 @@ def test_record_is_unchanged_by_a_restart(settings: StreamSettings, history: lis
 
     restarted_stream = restart(stream)
 
-    assert [restarted_stream.record(w) for w in restarted_stream.writers()] == [
-        stream.record(w) for w in stream.writers()
-    ]
+    assert [*restarted_stream.writers()] == [*stream.writers()]
+    for writer in stream.writers():
+        assert restarted_stream.record(writer) == stream.record(writer)

@@ -10,11 +10,20 @@ def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:
     """Return a chain from a table to a stream, each hop behind the one after it or equal to it."""
     length = chance.randint(1, 8)
     times = sorted(chance.randint(0, 9) for _ in range(length))
-    names = [Dataset(f"delta:{n}") for n in range(length - 1)] + [Dataset("orders")]
+    names = [*list_tables(length - 1), Dataset("orders")]
+    return make_chain(names, times)
+
+
+def list_tables(count: int) -> list[Dataset]:
+    return [Dataset(f"delta:{n}") for n in range(count)]
+
+
+def make_chain(names: list[Dataset], times: list[int]) -> dict[Dataset, Hop]:
+    """Return a hop of each time. It is made from the next dataset, and the last from none."""
     hops = {}
     for place, (name, time) in enumerate(zip(names, times, strict=True)):
-        after = names[place + 1 : place + 2]
-        hops[name] = Hop(name, time, tuple(HopSource(source, time) for source in after))
+        sources = tuple(HopSource(source, time) for source in names[place + 1 : place + 2])
+        hops[name] = Hop(name, time, sources)
     return hops
 
 
@@ -38,15 +47,17 @@ def test_culprit_is_first_hop_with_complete_sources() -> None:
         found_hops, read_datasets = walk_through(hops, root.dataset)
         why = Why(root.dataset, time, found_hops)
 
-        lagging = [hop for hop in hops.values() if (hop.complete_to or 0) < time]
-        lags = (hop for hop in lagging if all(hops[s.dataset] not in lagging for s in hop.sources))
+        lagging_hops = [hop for hop in hops.values() if (hop.complete_to or 0) < time]
         assert [root.dataset, *read_datasets] == [*hops]
-        assert why.culprit is (next(lags) if root in lagging else None)
+        assert why.culprit is (lagging_hops[-1] if root in lagging_hops else None)
 
 
 def test_the_least_complete_source_is_followed() -> None:
     """The delay is subtracted, and each source is read once, even if two hops are made from it."""
-    gold, a, b, orders = (Dataset(name) for name in ("delta:gold", "delta:a", "delta:b", "orders"))
+    gold = Dataset("delta:gold")
+    a = Dataset("delta:a")
+    b = Dataset("delta:b")
+    orders = Dataset("orders")
     hops = {
         gold: Hop(gold, 3, (HopSource(a, 3), HopSource(b, 3, delay_ms=4))),
         a: Hop(a, 5, (HopSource(orders, 5),)),
@@ -72,11 +83,8 @@ def test_circle_is_named_and_ends_the_walk() -> None:
 
 def test_a_walk_ends_after_twenty_hops() -> None:
     """The next hop says why it was not read."""
-    names = [Dataset(f"delta:{n}") for n in range(50)]
-    hops = {
-        name: Hop(name, 1, tuple(HopSource(source, 1) for source in names[n + 1 : n + 2]))
-        for n, name in enumerate(names)
-    }
+    names = list_tables(50)
+    hops = make_chain(names, [1] * 50)
     found_hops = walk(hops[names[0]], hops.__getitem__)
 
     assert [not hop.why for hop in found_hops.values()] == [True] * MOST_DEPTH + [False]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from datetime import datetime, timedelta
 from itertools import pairwise
+from operator import attrgetter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,7 +56,7 @@ moments = st.integers(UNIX_MS.start, UNIX_MS.stop - 1)
 
 def read_by_spans(spans: list[LocalSpan], local: int) -> tuple[int, int] | None:
     """Return both moments of a local time, which a span must cover."""
-    span = spans[bisect_right(spans, local, key=lambda span: span.start) - 1]
+    span = spans[bisect_right(spans, local, key=attrgetter("start")) - 1]
     assert span.start <= local < span.end
     if span.offset is None or span.second_offset is None:
         return None
@@ -72,7 +73,9 @@ def test_spans_give_the_moments_of_datetime(
 ) -> None:
     last = min(first + length, UNIX_MS.stop - 1)
     spans = [*list_local_spans(zone, first, last)]
-    borders = [border for span in spans for border in (span.start, span.end - 1)]
+    borders = []
+    for span in spans:
+        borders += [span.start, span.end - 1]
     shown_times = st.sampled_from(borders) | st.integers(spans[0].start, spans[-1].end - 1)
     local = data.draw(shown_times)
 
@@ -86,14 +89,15 @@ def test_spans_cover_what_the_clock_shows(
     last = min(first + length, UNIX_MS.stop - 1)
     spans = list_local_spans(zone, first, last)
     changes = [clock_change.at for clock_change in list_clock_changes(zone, first, last)]
-    near = st.sampled_from([first, last, *changes])
-    moment = data.draw(
-        near | near.map(lambda moment: max(first, moment - 1)) | st.integers(first, last)
-    )
+    borders = [first, last]
+    for changed_at in changes:
+        borders += [changed_at, max(first, changed_at - 1)]
+    moment = data.draw(st.sampled_from(borders) | st.integers(first, last))
     wall = (EPOCH + timedelta(milliseconds=moment)).astimezone(zone)
     local = (wall.replace(tzinfo=None) - LOCAL_EPOCH) // timedelta(milliseconds=1)
 
-    assert all(before.end == after.start for before, after in pairwise(spans))
+    for span, next_span in pairwise(spans):
+        assert span.end == next_span.start
     assert spans[0].start <= local < spans[-1].end
 
 

@@ -17,7 +17,13 @@ int64 = st.integers(1 - 2**63, 2**63 - 1)
 offsets = st.integers(0, 2**63 - 1)
 positions = st.dictionaries(offsets, offsets, max_size=4)
 letters = "AZaz09._-"
-words = st.text(letters, min_size=1, max_size=12).filter(lambda word: word not in {".", ".."})
+
+
+def is_no_path(word: str) -> bool:
+    return word not in {".", ".."}
+
+
+words = st.text(letters, min_size=1, max_size=12).filter(is_no_path)
 names = words | st.just("-" * 249)
 marks = st.builds(
     Mark,

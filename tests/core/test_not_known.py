@@ -18,18 +18,31 @@ SAYS_KNOWN = re.compile(r"(^|_)(known|asked|whole|certain|checked|complete)$")
 
 def list_defaults(*packages: str) -> Iterator[tuple[str, object]]:
     """Yield each such field of a value in packages, and its default."""
-    for package in map(import_module, packages):
-        for module_info in walk_packages(package.__path__, f"{package.__name__}."):
-            module = import_module(module_info.name)
-            for kind in vars(module).values():
-                if not isinstance(kind, type) or kind.__module__ != module_info.name:
-                    continue
-                defaults = dict(getattr(kind, "_field_defaults", {}))
-                defaults |= {f.name: f.default for f in fields(kind)} if is_dataclass(kind) else {}
-                if issubclass(kind, Struct):
-                    defaults |= {f.name: f.default for f in structs.fields(kind)}
-                names = filter(SAYS_KNOWN.search, defaults)
-                yield from ((f"{kind.__qualname__}.{name}", defaults[name]) for name in names)
+    for package in packages:
+        for kind in list_classes(package):
+            for name, default in read_defaults(kind).items():
+                if SAYS_KNOWN.search(name):
+                    yield f"{kind.__qualname__}.{name}", default
+
+
+def list_classes(package_name: str) -> Iterator[type]:
+    """Yield the classes that the modules of a package define."""
+    package = import_module(package_name)
+    for module_info in walk_packages(package.__path__, f"{package_name}."):
+        module = import_module(module_info.name)
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module_info.name:
+                yield kind
+
+
+def read_defaults(kind: type) -> dict[str, object]:
+    """Return the defaults of the fields of a named tuple, a dataclass or a struct."""
+    defaults: dict[str, object] = dict(getattr(kind, "_field_defaults", {}))
+    if is_dataclass(kind):
+        defaults |= {f.name: f.default for f in fields(kind)}
+    if issubclass(kind, Struct):
+        defaults |= {f.name: f.default for f in structs.fields(kind)}
+    return defaults
 
 
 def test_default_values_mean_not_known() -> None:

@@ -37,8 +37,10 @@ class Partition:
     def finish(self, producer: int, *, commits: bool) -> None:
         if producer in self.open:
             begin = self.open.pop(producer)
-            mine = {n for n in range(begin, len(self.times)) if self.producers[n] == producer}
-            self.aborted |= set() if commits else mine
+            if not commits:
+                for offset in range(begin, len(self.times)):
+                    if self.producers[offset] == producer:
+                        self.aborted.add(offset)
             self.times.append(max(self.times))
             self.producers.append(MARKER)
 
@@ -55,15 +57,23 @@ class Partition:
 
     def rows(self, begin: int, end: int) -> list[int]:
         """Return the times of the records there that are not aborted."""
-        visible_offsets = (n for n in range(begin, end) if self.producers[n] != MARKER)
-        return [self.times[n] for n in visible_offsets if n not in self.aborted]
+        times = []
+        for offset in range(begin, end):
+            if self.producers[offset] != MARKER and offset not in self.aborted:
+                times.append(self.times[offset])
+        return times
+
+
+def begin_at_zero() -> list[int]:
+    """Return the offsets at which the reading of two partitions begins."""
+    return [0, 0]
 
 
 @dataclass
 class ByField:
     """An observer that reads records, not always all."""
 
-    position: list[int] = field(default_factory=lambda: [0, 0])
+    position: list[int] = field(default_factory=begin_at_zero)
     transactions: OpenTransactions = field(default_factory=OpenTransactions)
 
     def look(
@@ -90,10 +100,12 @@ class ByTimestamp:
     def look(
         self, partitions: list[Partition], high: dict[int, int], _: int
     ) -> dict[int, int | None]:
-        ends = {n: partition.end for n, partition in enumerate(partitions)}
-        stamps = {
-            n: partition.newest() for n, partition in enumerate(partitions) if partition.times
-        }
+        ends: dict[int, int] = {}
+        stamps: dict[int, Stamp] = {}
+        for n, partition in enumerate(partitions):
+            ends[n] = partition.end
+            if partition.times:
+                stamps[n] = partition.newest()
         active = self.transactions.find_active(high, ends)
         return self.newest.take(stamps, ends, now=LATER, active=active)
 
@@ -140,18 +152,22 @@ def find_passed_times(turns: Turns, way: Way) -> list[int]:
         for n in (0, 1):
             clocks.add(n, now=now)
         _write(partitions, amid)
-        hidden_records = [
-            (n, o) for n, partition in enumerate(partitions) for o in range(partition.end, high[n])
-        ]
-        for record in hidden_records:  # later ones are late
-            first_lowers.setdefault(record, lower)
-        outcomes = clocks.events(observer.look(partitions, high, lag), now=now)
-        lower = max([lower, *(outcome for outcome in outcomes if outcome != "idle")])
-        times = {(n, o): partitions[n].times[o] + DELAY for n, o in hidden_records}
-        passed_records |= {
-            record for record, time in times.items() if first_lowers[record] <= time < lower
-        }
-    return [time for n, o in sorted(passed_records) for time in partitions[n].rows(o, o + 1)]
+        hidden_records = list[tuple[int, int]]()
+        for n, hiding_partition in enumerate(partitions):
+            for offset in range(hiding_partition.end, high[n]):
+                hidden_records.append((n, offset))
+                first_lowers.setdefault((n, offset), lower)  # later ones are late
+        for outcome in clocks.events(observer.look(partitions, high, lag), now=now):
+            if outcome != "idle":
+                lower = max(lower, outcome)
+        for n, offset in hidden_records:
+            time = partitions[n].times[offset] + DELAY
+            if first_lowers[n, offset] <= time < lower:
+                passed_records.add((n, offset))
+    passed_times = []
+    for n, offset in sorted(passed_records):
+        passed_times += partitions[n].rows(offset, offset + 1)
+    return passed_times
 
 
 def _write(partitions: list[Partition], records: Writes) -> None:
@@ -185,7 +201,7 @@ def test_open_transaction_keeps_its_first_seen_time() -> None:
     looks += [({0: 12, 1: 8}, {0: 6, 1: 7}, 300), ({0: 12, 1: 8}, {0: 12, 1: 8}, 400)]
 
     outcomes = [transactions.take(high, ends, now=now) for high, ends, now in looks]
-    first, second, third = (
-        LogFact("open_transaction", *fact) for fact in ((0, 4, 100), (1, 7, 200), (0, 6, 300))
-    )
+    first = LogFact("open_transaction", 0, 4, 100)
+    second = LogFact("open_transaction", 1, 7, 200)
+    third = LogFact("open_transaction", 0, 6, 300)
     assert outcomes == [(first,), (first, second), (second, third), ()]

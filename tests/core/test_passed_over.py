@@ -24,6 +24,10 @@ turn = st.tuples(st.lists(writes, max_size=3), st.sampled_from([1, IDLE_MS]), st
 turns = st.lists(turn, max_size=14)
 
 
+START = {0: 0, 1: 0}
+"""The offsets at which the reading of the partitions begins."""
+
+
 @dataclass
 class Observer:
     """A process that reads two partitions; at its start, the newest record of each once more."""
@@ -31,7 +35,7 @@ class Observer:
     log: dict[int, list[Row]]
     now: int
     passes: Passes | None = None
-    position: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    position: dict[int, int] = field(default_factory=START.copy)
 
     def __post_init__(self) -> None:
         self.clocks = SegmentClocks(IDLE_MS, DELAY)
@@ -77,7 +81,8 @@ def play(turns: Turns) -> tuple[Observer, int, list[tuple[int, int]]]:
             observer = Observer(observer.log, now, position=observer.position)
         lowers = observer.look(now)
         for rows in observer.log.values():
-            *_, last = [0, *(row for row in rows if row is not None)]
+            records = [row for row in rows if row is not None]
+            last = records[-1] if records else 0
             if not isinstance(last, int) or last > now:
                 times = [row for row in rows if isinstance(row, int) and row <= now]
                 last_time = max(times, default=0) - DELAY
@@ -99,7 +104,9 @@ def test_the_printed_option_lets_time_advance(turns: Turns) -> None:
     """Time advances within the idle timeout, although such records still arrive."""
     observer, now, _ = play(turns)
     facts = observer.passed.list_facts(now=now)
-    passes = {fact.segment: fact.offset if fact.count == 1 else None for fact in facts}
+    passes: dict[int, int | None] = {}
+    for fact in facts:
+        passes[fact.segment] = fact.offset if fact.count == 1 else None
     observer = Observer(observer.log, now, passes, observer.position)
     observer.look(now)
     free = min({0, 1} - passes.keys(), default=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import neg
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +12,8 @@ from noted_time.values import DAY_MS, HOUR_MS, TAKEOVER_LOSS_MS, ReportClock
 durations = st.one_of(
     st.integers(0, 5_000), st.integers(0, 3 * HOUR_MS), st.integers(0, 4 * DAY_MS)
 )
-steps = st.builds(lambda ms, sign: ms * sign, durations, st.sampled_from([1, -1]))
+backward_durations = durations.map(neg)
+steps = durations | backward_durations
 acts = st.one_of(
     st.tuples(st.just("serve"), durations),
     st.tuples(st.just("serve"), st.integers(0, 2_000)),
@@ -19,7 +22,7 @@ acts = st.one_of(
     st.tuples(st.just("step"), steps),
     st.tuples(st.just("restart"), st.integers(0, TAKEOVER_LOSS_MS)),
     st.tuples(st.just("stop"), durations),
-    st.tuples(st.just("correct"), durations.map(lambda ms: -ms)),
+    st.tuples(st.just("correct"), backward_durations),
 )
 
 
@@ -90,7 +93,12 @@ def test_loop_misses_no_report(history: list[tuple[str, int]]) -> None:
     assert controllers.new == set()
 
 
-@given(st.lists(acts.filter(lambda act: act[1] >= 0), max_size=60), st.data())
+def goes_on(act: tuple[str, int]) -> bool:
+    """Whether the act does not set a clock back."""
+    return act[1] >= 0
+
+
+@given(st.lists(acts.filter(goes_on), max_size=60), st.data())
 def test_time_of_the_wall_clock_lists_the_reports_from_then_on(
     history: list[tuple[str, int]], data: st.DataObject
 ) -> None:
@@ -111,7 +119,6 @@ def test_many_shifts_are_joined_and_lose_no_report() -> None:
     ats = [wall for _, wall in controllers.reports]
 
     assert len(controllers.clock.shifts) == 32
-    assert all(
-        controllers.list_since(wall_ms) >= {*range(n, len(ats))} for n, wall_ms in enumerate(ats)
-    )
+    for n, wall_ms in enumerate(ats):
+        assert controllers.list_since(wall_ms) >= {*range(n, len(ats))}
     assert controllers.list_since(ats[-1]) == {len(ats) - 1}

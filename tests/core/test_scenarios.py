@@ -52,18 +52,29 @@ def value_of(word: str) -> Any:  # noqa: ANN401 - any field of a note
     (5, {0: 5, 1: 7}, ('order',), None, 'idle')
     """
     if ":" in word:
-        pairs = (pair.split(":") for pair in word.split(","))
-        return {value_of(key): value_of(value) for key, value in pairs}
+        values: dict[Any, Any] = {}
+        for pair in word.split(","):
+            key, value = pair.split(":")
+            values[value_of(key)] = value_of(value)
+        return values
     if "," in word:
-        return tuple(filter(None, word.split(",")))
-    return int(word) if word.lstrip("-").isdigit() else None if word == "none" else word
+        return tuple(name for name in word.split(",") if name)
+    if word.lstrip("-").isdigit():
+        return int(word)
+    return None if word == "none" else word
 
 
 def parse_words(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
     """Return the plain words, and those with a name."""
-    parts = [word.rpartition("=") for word in words]
-    options = {name: value_of(value) for name, is_named, value in parts if is_named}
-    return [value_of(value) for _, is_named, value in parts if not is_named], options
+    values: list[Any] = []
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals_sign, value = word.rpartition("=")
+        if equals_sign:
+            options[name] = value_of(value)
+        else:
+            values.append(value_of(value))
+    return values, options
 
 
 def parse_note(text: str) -> Note:
@@ -73,18 +84,17 @@ def parse_note(text: str) -> Note:
 
 def build_note(writer: str, *values: Any, **fields: Any) -> Note:  # noqa: ANN401 - any field
     """Return a note; its late rows are their number, their least time and their largest."""
-    plain = {"position" if isinstance(value, dict) else "time": value for value in values}
+    plain_fields: dict[str, Any] = {}
+    for value in values:
+        plain_fields["position" if isinstance(value, dict) else "time"] = value
     if late := fields.get("late_rows"):
-        fields["late_rows"] = [LateRows(*map(int, late))]
-    return Note(writer, **plain, **fields)
+        fields["late_rows"] = [LateRows(*[int(number) for number in late])]
+    return Note(writer, **plain_fields, **fields)
 
 
 def show_value(value: object) -> str:
     if isinstance(value, Accepted):
-        rest = {name: field for name, field in asdict(value).items() if field is not None}
-        rest |= {} if value.exclusion is None else {"exclusion": value.exclusion}
-        lower = rest.pop("lower", "")
-        return " ".join([f"ok {lower}".strip(), *(f"{k}={show_value(v)}" for k, v in rest.items())])
+        return show_acceptance(value)
     if isinstance(value, Refused):
         parts = (value.status, value.last, value.beyond)
         return " ".join(show_value(part) for part in parts if part is not None)
@@ -92,26 +102,41 @@ def show_value(value: object) -> str:
         lost_ids = show_value([loss.id for loss in value.lost])
         value = f"{value.id} {value.label} @{value.began_at} {lost_ids}"
     if isinstance(value, Beyond | Exclusion):
-        facts = (field for name, field in asdict(value).items() if name != "lower")
-        return "@".join(map(str, facts))
+        facts = asdict(value)
+        facts.pop("lower", None)
+        return "@".join(str(fact) for fact in facts.values())
     if isinstance(value, Mapping):
         return ",".join(f"{key}:{element}" for key, element in value.items()) or "-"
     if isinstance(value, tuple | list):
-        return ",".join(map(str, value)) or "-"
+        return ",".join(str(element) for element in value) or "-"
     return "-" if value is None else str(value)
+
+
+def show_acceptance(answer: Accepted) -> str:
+    fields = asdict(answer)
+    fields["exclusion"] = answer.exclusion
+    lower = fields.pop("lower")
+    words = ["ok" if lower is None else f"ok {lower}"]
+    for name, value in fields.items():
+        if value is not None:
+            words.append(f"{name}={show_value(value)}")
+    return " ".join(words)
 
 
 def show_report(domain: str, report: LateReport) -> str:
     facts = asdict(report)
-    more = ("rows", "lateness", "may_have_more", "first_seen_at", "last_seen_at")
-    rest = (f"{name}={facts[name]}" for name in more if facts[name])
-    return " ".join([domain, "{writer} {min_time}..{max_time}".format_map(facts), *rest])
+    words = [domain, "{writer} {min_time}..{max_time}".format_map(facts)]
+    for name in ("rows", "lateness", "may_have_more", "first_seen_at", "last_seen_at"):
+        if facts[name]:
+            words.append(f"{name}={facts[name]}")
+    return " ".join(words)
 
 
 def rows(records: Iterable[object], fields: list[str]) -> str:
-    texts = (
-        " ".join(show_value(attrgetter(name)(record)) for name in fields) for record in records
-    )
+    texts = []
+    for record in records:
+        values = [attrgetter(name)(record) for name in fields]
+        texts.append(" ".join(show_value(value) for value in values))
     return "; ".join(texts) or "-"
 
 
@@ -160,9 +185,9 @@ class Scenario:
         self.streams = [Aggregator(StreamSettings(**terms))]
         self.appended_served_ms = {}
         domain = self.streams[0].settings.domains[0]
-        joins = (Note(writer, domain=domain) for writer in writers)
-        results = deliver(self.streams[0], *joins, now=self.now)
-        assert all(isinstance(result, Accepted) for result in results), (writers, results)
+        for writer in writers:
+            (result,) = deliver(self.streams[0], Note(writer, domain=domain), now=self.now)
+            assert isinstance(result, Accepted), (writer, result)
 
     def restart(self) -> None:
         self.streams.append(
@@ -170,10 +195,8 @@ class Scenario:
         )
 
     def notes(self, stream: Aggregator, text: str) -> str:
-        return "; ".join(
-            show_value(stream.note(parse_note(note_text), self.now))
-            for note_text in text.split("; ")
-        )
+        notes = [parse_note(note_text) for note_text in text.split("; ")]
+        return "; ".join(show_value(stream.note(note, self.now)) for note in notes)
 
     def report(self, stream: Aggregator, *values: Any, **named: Any) -> str:  # noqa: ANN401 - any field
         """Note, and show by domain which rows may be late."""
@@ -217,16 +240,15 @@ class Scenario:
 
     def membership(self, stream: Aggregator, writer: str, *fields: str) -> str:
         """Show facts of a writer that differ from those of one that each mark counts."""
-        tracks = [*stream.domains.list_tracks(stream.member(writer))]
-        answer = (
-            {
-                domain.name: show_value(value)
-                for domain, track in tracks
-                if (value := getattr(track.membership, name)) != getattr(ALWAYS_COUNTED, name)
-            }
-            for name in fields
-        )
-        return " ".join(map(show_value, answer))
+        words = []
+        for name in fields:
+            values = {}
+            for domain, track in stream.domains.list_tracks(stream.member(writer)):
+                value = getattr(track.membership, name)
+                if value != getattr(ALWAYS_COUNTED, name):
+                    values[domain.name] = show_value(value)
+            words.append(show_value(values))
+        return " ".join(words)
 
     def named(self, stream: Aggregator, *fields: str) -> str:
         return rows(stream.domains["default"].roster.named.absences, [*fields])
@@ -240,11 +262,9 @@ class Scenario:
     def joined(self, stream: Aggregator, *fields: str) -> str:
         """Show the writers that joined at the last mark, and those not counted yet."""
         domain = stream.domains["default"]
-        lists = (
-            (domain.roster.named.joined, [*fields] or ["writer"]),
-            (domain.roster.not_joined, ["writer"]),
-        )
-        return "; ".join(rows(*rows_and_fields) for rows_and_fields in lists)
+        joined_writers = rows(domain.roster.named.joined, [*fields] or ["writer"])
+        other_writers = rows(domain.roster.not_joined, ["writer"])
+        return f"{joined_writers}; {other_writers}"
 
     def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
         """Show the outcome of a dry run without these writers."""
@@ -271,8 +291,10 @@ class Scenario:
         return show_value(stream.forget_departed(self.now, most))
 
     def scale(self, stream: Aggregator, sealed: dict[int, int], **created: tuple[str, ...]) -> None:
-        after = {int(segment): tuple(map(int, before)) for segment, before in created.items()}
-        stream.scale(ScaleEvent(sealed, after))
+        predecessors = {}
+        for segment, names in created.items():
+            predecessors[int(segment)] = tuple(int(name) for name in names)
+        stream.scale(ScaleEvent(sealed, predecessors))
 
     def settle(self, stream: Aggregator, cut: dict[int, int]) -> None:
         """Forget sealed segments that are whole in the cut of the first mark kept."""
@@ -296,12 +318,12 @@ class Scenario:
         stream.reconfigure(replace(stream.settings, **changed), now=self.now)
 
 
-FILES = sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
+PARAGRAPHS: list[Any] = []
+for scenario_file in sorted(Path(__file__).with_name("scenarios").glob("*.txt")):
+    PARAGRAPHS += read_paragraphs(scenario_file)
 
 
-@pytest.mark.parametrize(
-    "acts", [paragraph for file in FILES for paragraph in read_paragraphs(file)]
-)
+@pytest.mark.parametrize("acts", PARAGRAPHS)
 def test_scenario(acts: list[str]) -> None:
     scenario = Scenario()
 

@@ -41,16 +41,13 @@ class Timeline(Twins):
         lower = self.model.lower(domain)
         writers = self.model.writers
         known_writers = {*self.members.get(domain, writers.keys())}
-        new_writers = {
-            name
-            for name, writer in writers.items()
-            if name not in known_writers and writer.is_of(domain)
-        }
+        new_writers = set()
+        for name, writer in writers.items():
+            if name not in known_writers and writer.is_of(domain):
+                new_writers.add(name)
         mark = super().advance(domain)
         if mark is not None:
-            self.members[domain] = known_writers | {
-                n for n, writer in writers.items() if writer.is_of(domain)
-            }
+            self.members[domain] = known_writers | new_writers
             joined_writers = {
                 writer.writer for writer in self.code.domains[domain].roster.named.joined
             }
@@ -61,10 +58,13 @@ class Timeline(Twins):
 
     def check(self, domain: str, mark: Mark, time: int) -> None:
         missing = {writer.writer for writer in self.missing[domain].find_at_mark(mark).writers}
-        counted_writers = {
-            name for name, writer in self.model.writers.items() if is_counted(writer, domain)
-        }
-        may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
+        counted_writers = set()
+        may = set()
+        for name, writer in self.model.writers.items():
+            if is_counted(writer, domain):
+                counted_writers.add(name)
+            if self.vouched[name, domain] >= time:
+                may.add(name)
         for stream in (
             self.code,
             restart(self.code, self.appended_served_ms, self.declared_served_ms),

@@ -4,6 +4,7 @@ Vouched events follow from the notes alone, so a mark can be judged against ever
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -80,10 +81,10 @@ class World(Log):
         self.now = 0
         self.domains = settings.domains
         self.stream = Aggregator(settings)
-        self.authors = {
-            name: Author(name=name, promised=dict.fromkeys(self.domains, 0), domains=self.domains)
-            for name in writers
-        }
+        self.authors: dict[str, Author] = {}
+        for name in writers:
+            promised = dict.fromkeys(self.domains, 0)
+            self.authors[name] = Author(name=name, promised=promised, domains=self.domains)
         self.names_first = False
         self.states_since = False
         self.open = list(range(segments))
@@ -101,9 +102,10 @@ class World(Log):
         if self.names_first and (segment not in author.noted or author.state == "finished"):
             self.send(author, Note(writer, None, {segment: self.ends[segment]}, author.domains[0]))
         times = {domain: author.promised[domain] + later.get(domain, 0) for domain in self.domains}
-        vouched_domains = {
-            k for k in self.domains if author.vouches(k) and times[k] >= self.lower(k)
-        }
+        vouched_domains = set()
+        for domain, time in times.items():
+            if author.vouches(domain) and time >= self.lower(domain):
+                vouched_domains.add(domain)
         event = author.write(self, segment, times)
         event.vouched = vouched_domains
         if author.state == "finished" and writer in self.stream:
@@ -139,14 +141,17 @@ class World(Log):
         times = self.stream.record(author.name).times if author.name in self.stream else {}
         if not self.states_since or time is None or domain in times:
             return None
-        rows = [
-            event.times[domain]
-            for event in self.events
-            if event.writer == author.name and not is_below(event, author.kept)
-        ]
-        since = min([time + 1, *rows])
+        since = min([time + 1, *self._list_times_beyond(author, domain, author.kept)])
         author.promised[domain] = max(author.promised[domain], since)
         return since
+
+    def _list_times_beyond(
+        self, author: Author, domain: str, position: dict[int, int]
+    ) -> Iterator[int]:
+        """Yield the times of the author's events at or beyond a position."""
+        for event in self.events:
+            if event.writer == author.name and not is_below(event, position):
+                yield event.times[domain]
 
     def vouch(self, writer: str, domains: tuple[str, ...]) -> None:
         """Name the domains it vouches for from now on, as it joins."""
@@ -186,12 +191,8 @@ class World(Log):
 
     def honest(self, author: Author, domain: str, step: int, position: dict[int, int]) -> int:
         """Return a time such that no event at or beyond the position has a lower one."""
-        beyond = [
-            event.times[domain]
-            for event in self.events
-            if event.writer == author.name and not is_below(event, position)
-        ]
-        return min([author.promised[domain] + step, *beyond])
+        later_times = self._list_times_beyond(author, domain, position)
+        return min([author.promised[domain] + step, *later_times])
 
     def hear(self, author: Author, note: Note) -> None:
         """Hand over a note, which must be accepted."""
@@ -206,9 +207,9 @@ class World(Log):
         author.noted |= note.position
         author.promised[note.domain] = max(author.promised[note.domain], note.time or 0)
         self._change_state(author, note.state)
-        author.returned_below = {
-            k for k in author.returned_below if note.state == "live" and self.is_behind(author, k)
-        }
+        for domain in [*author.returned_below]:
+            if note.state != "live" or not self.is_behind(author, domain):
+                author.returned_below.discard(domain)
 
     def _change_state(self, author: Author, state: State) -> None:
         returns = state == "live" and (author.state != "live" or author.excluded)
@@ -216,9 +217,9 @@ class World(Log):
         author.excluded = False
         if returns and self.stream.settings.returning_writer == "exclude":
             times = self.stream.record(author.name).times
-            author.returned_below |= {
-                k for k in self.domains if times.get(k, NEVER) < self.lower(k)
-            }
+            for domain in self.domains:
+                if times.get(domain, NEVER) < self.lower(domain):
+                    author.returned_below.add(domain)
 
     def expect(self, writer: str) -> None:
         if self.stream.expect([writer], self.now):
@@ -349,21 +350,24 @@ class World(Log):
         above the lower.
         """
         floor = self.stream.succession.normalise(before.cut.offsets if before else {})
-        rising = {s: o for s, o in mark.cut.offsets.items() if o > floor.get(s, 0)}
-        return {
-            segment
-            for segment, offset in rising.items()
-            if not any(
-                self.may_be_below(domain, mark.lower, writer, (segment, offset - 1))
-                for writer in self.authors
-            )
-        }
+        needless_segments = set()
+        for segment, offset in mark.cut.offsets.items():
+            place = (segment, offset - 1)
+            is_rising = offset > floor.get(segment, 0)
+            if is_rising and not self.may_any_be_below(domain, mark.lower, place):
+                needless_segments.add(segment)
+        return needless_segments
+
+    def may_any_be_below(self, domain: str, lower: int, place: tuple[int, int]) -> bool:
+        return any(self.may_be_below(domain, lower, writer, place) for writer in self.authors)
 
     def may_be_below(self, domain: str, lower: int, writer: str, place: tuple[int, int]) -> bool:
         """Whether the writer's notes allow an event of its with time < lower at that place."""
         segment, offset = place
         noted_offsets: dict[int, int] = {}
-        for note in (note for note in self.notes if note.writer == writer):
+        for note in self.notes:
+            if note.writer != writer:
+                continue
             noted_offsets |= note.position
             if self.stream.succession.normalise(noted_offsets).get(segment, 0) > offset:
                 return True

@@ -19,7 +19,7 @@ from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.store.port import Leases
 from tests.support.controllers import WatchedMemory, wait_until_async
-from tests.support.http import serve_app
+from tests.support.http import problem, serve_app
 
 BUCKETS = 64
 OTHER = "http://other"
@@ -60,6 +60,25 @@ class Shared(WatchedMemory):
     def leave(self) -> None:
         """Release all buckets to no replica."""
         self.leases = replace(self.leases, mine=frozenset(), replicas=self.leases.replicas - 1)
+
+
+def is_never_due(_: object) -> bool:
+    """Stand in for `Ownership.is_due`, so that no turn comes."""
+    return False
+
+
+def list_statuses(answers: Iterable[httpx.Response]) -> list[int]:
+    return [answer.status_code for answer in answers]
+
+
+def list_codes(answers: Iterable[httpx.Response]) -> list[tuple[int, str]]:
+    """Return status and code of each refusal."""
+    return [problem(answer)[:2] for answer in answers]
+
+
+def list_sizes(frames: Iterable[list[Item]]) -> list[int]:
+    """Return the number of requests in each frame."""
+    return [len(frame) for frame in frames]
 
 
 def encode_frame(items: list[Item]) -> bytes:
@@ -153,13 +172,37 @@ class Replica:
 
     def set_owner(self, owner: str | None, *, replicas: int = 2) -> None:
         """Set the owner of bucket 1 and the number of replicas."""
-        other_owners = {
-            bucket: url for bucket, url in self.store.leases.others.items() if bucket != 1
-        }
+        other_owners = dict(self.store.leases.others)
+        other_owners.pop(1, None)
         if owner is not None:
             other_owners[1] = owner
         self.store.leases = replace(self.store.leases, others=other_owners, replicas=replicas)
         self.controller.ownership.refresh_soon()
+
+    async def explain(self, stream: str) -> httpx.Response:
+        return await self.client.get(f"/v1/streams/{stream}/explain")
+
+    async def wait_until_sure(self) -> None:
+        """Wait until the replica knows that its leases have not ended."""
+        await wait_until_async(lambda: self.controller.ownership.is_sure)
+
+    async def wait_until_unsure(self) -> None:
+        await wait_until_async(lambda: not self.controller.ownership.is_sure)
+
+    async def wait_until_released(self) -> None:
+        """Wait until the replica no longer owns `HERE`."""
+        await wait_until_async(lambda: not self.controller.owns(HERE))
+
+    async def wait_for_owner(self, url: str | None) -> None:
+        """Wait until the replica knows the owner of `THERE`."""
+        await wait_until_async(lambda: self.controller.ownership.owner_url(THERE) == url)
+
+    async def wait_for_depth(self, depth: int) -> None:
+        """Wait until so many requests wait for the next commit."""
+        await wait_until_async(lambda: self.controller._committer.depth >= depth)
+
+    async def wait_for_frames(self) -> None:
+        await wait_until_async(lambda: bool(self.owner.frames))
 
     async def lose(self, *calls: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
         """Lose bucket 0 while these requests wait for a commit, and return their answers."""
@@ -170,7 +213,7 @@ class Replica:
             # a turn comes before the next batch
             await wait_until_async(lambda: ownership.is_due(clocks.read()))
             waiting = [asyncio.create_task(call()) for call in calls]
-            await wait_until_async(lambda: self.controller._committer.depth >= len(calls))
+            await self.wait_for_depth(len(calls))
             was = self.store.leases
             other_owners = {**was.others, 0: OTHER}
             self.store.leases = replace(was, mine=was.mine - {0}, others=other_owners)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from threading import Event
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import CapturedCall, CapturingLogger
@@ -10,7 +11,7 @@ from structlog.testing import CapturedCall, CapturingLogger
 from controller.service import committer, lease_keeper
 from controller.service.lease_keeper import LIFE_LASTS_MS
 from controller.store.port import LEASE_MS, StoreShared, StoreUnavailable
-from tests.replicas.one_replica import HERE, Replica
+from tests.replicas.one_replica import HERE, Replica, is_never_due
 from tests.support.controllers import wait_until_async
 from tests.support.http import problem
 from tools.trials.waiting import PATIENCE_S
@@ -34,7 +35,7 @@ async def test_lease_is_renewed_during_long_commit(this: Replica) -> None:
     changing = this.controller.put_stream(HERE, {"mark_interval_ms": 1})
     async with this.store.watch.hold(changing):
         pass_time(this, LEASE_MS)
-        await wait_until_async(lambda: this.controller.ownership.is_sure)
+        await this.wait_until_sure()
         answer = await this.client.get(f"/v1/streams/{HERE}")
 
     assert answer.status_code == 200
@@ -53,7 +54,7 @@ async def test_long_commit_does_not_extend_lease(
     await held_up
     before = this.controller.ownership.is_sure
     this.store.renewal = True
-    await wait_until_async(lambda: this.controller.ownership.is_sure)
+    await this.wait_until_sure()
 
     assert not before
     assert logger.calls == [CapturedCall("warning", ("leases_not_renewed",), {"error": "away"})]
@@ -71,7 +72,7 @@ async def test_late_answer_extends_no_lease_beyond_its_request(
         answered_event.wait(PATIENCE_S)
         return True
 
-    monkeypatch.setattr(this.controller.ownership, "is_due", lambda _: False)
+    monkeypatch.setattr(this.controller.ownership, "is_due", is_never_due)
     monkeypatch.setattr(this.store, "renew", renew)
     await wait_until_async(asked_event.is_set)
     pass_time(this, LEASE_MS)
@@ -81,7 +82,7 @@ async def test_late_answer_extends_no_lease_beyond_its_request(
 
     def extend_once(steady_ms: int) -> None:
         extend(steady_ms)
-        monkeypatch.setattr(this.store, "renew", lambda: False)
+        monkeypatch.setattr(this.store, "renew", Mock(return_value=False))
         loop.call_soon_threadsafe(extended_event.set)
 
     monkeypatch.setattr(this.controller.ownership._keeper, "_extend", extend_once)
@@ -96,7 +97,7 @@ async def test_lost_lease_ends_reads_during_commit(this: Replica) -> None:
     changing = this.controller.put_stream(HERE, {"mark_interval_ms": 1})
     async with this.store.watch.hold(changing):
         this.store.renewal = False
-        await wait_until_async(lambda: not this.controller.ownership.is_sure)
+        await this.wait_until_unsure()
         request = asyncio.create_task(this.client.get(f"/v1/streams/{HERE}"))
         await asyncio.wait([request], timeout=0.05)
         answered_early = request.done()
@@ -112,9 +113,9 @@ async def test_loop_without_sign_of_life_renews_nothing(
     keeper = this.controller.ownership._keeper
     assert keeper._timer is not None
     keeper._timer.cancel()
-    monkeypatch.setattr(this.controller.ownership, "is_due", lambda _: False)
+    monkeypatch.setattr(this.controller.ownership, "is_due", is_never_due)
     pass_time(this, LIFE_LASTS_MS - 1000)
-    await wait_until_async(lambda: this.controller.ownership.is_sure)
+    await this.wait_until_sure()
     pass_time(this, LEASE_MS)
     await asyncio.sleep(0.1)
 

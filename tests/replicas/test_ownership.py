@@ -19,7 +19,7 @@ from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
 from controller.store.port import LEASE_MS, Leases
 from controller.store.postgres import PostgresStore
 from noted_time.values import Note, ScaleEvent
-from tests.replicas.one_replica import BUCKETS, name_stream
+from tests.replicas.one_replica import BUCKETS, is_never_due, name_stream
 from tests.support.controllers import GivenTime, run_controller, wait_until_async
 from tests.support.scrapes import scrape
 from tools.trials.postgres import Server
@@ -48,12 +48,13 @@ async def wait_until_shared(*controllers: Controller) -> None:
     fair = -(-BUCKETS // len(controllers))
 
     def are_even() -> bool:
-        counts = [len(controller._committer.streams.clocks) for controller in controllers]
-        leases_seen = [controller.ownership.leases for controller in controllers]
-        are_all_known = all(
-            len(leases.mine) + len(leases.others) == BUCKETS for leases in leases_seen
-        )
-        return are_all_known and sum(counts) == BUCKETS and max(counts) <= fair
+        counts = []
+        for controller in controllers:
+            leases = controller.ownership.leases
+            if len(leases.mine) + len(leases.others) != BUCKETS:
+                return False
+            counts.append(len(controller._committer.streams.clocks))
+        return sum(counts) == BUCKETS and max(counts) <= fair
 
     await wait_until_async(are_even)
 
@@ -98,7 +99,7 @@ async def test_nothing_is_read_after_the_session_is_lost(
     async with replica(url) as a:
         await a.put_stream("s", {})
         due = a.ownership.is_due
-        monkeypatch.setattr(a.ownership, "is_due", lambda _: False)
+        monkeypatch.setattr(a.ownership, "is_due", is_never_due)
         had = a.stream("s").record.name
         server.cut(url)
         await wait_until_async(lambda: not a.ownership.is_sure)
@@ -118,16 +119,17 @@ async def test_controllers_list_same_streams(url: str) -> None:
             owner = a if a.owns(name) else b
             domains = ("default", "ship_time")[: 1 + number % 2]
             await owner.put_stream(name, {"mark_interval_ms": number % 2, "domains": domains})
-            await owner.note(name, [Note("w", time, {0: 10 * time}) for time in (1, 2)])
+            await owner.note(name, [Note("w", 1, {0: 10}), Note("w", 2, {0: 20})])
             if number % 3 == 0:
                 await owner.change(
                     name, operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 30}, {1: (0,)})
                 )
         names = [*reversed(NAMES), "nothing"]
-        summaries = [await controller.summaries(names) for controller in (a, b)]
+        summaries_of_a = await a.summaries(names)
+        summaries_of_b = await b.summaries(names)
 
-    assert [summary.record.name for summary in summaries[0]] == sorted(NAMES)
-    assert summaries[0] == summaries[1]
+    assert [summary.record.name for summary in summaries_of_a] == sorted(NAMES)
+    assert summaries_of_a == summaries_of_b
 
 
 async def test_list_of_streams_takes_few_queries(url: str) -> None:

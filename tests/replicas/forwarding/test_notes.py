@@ -1,6 +1,7 @@
 """Requests for a stream of another replica, which may be unavailable or no longer own it."""
 
 import asyncio
+from functools import partial
 from unittest.mock import Mock
 
 import httpx
@@ -17,12 +18,16 @@ from noted_time.values import StreamSettings
 from tests.replicas.one_replica import (
     ELSEWHERE,
     HERE,
+    OTHER,
     RESULTS,
     THERE,
     TROUBLES,
     Replica,
     decode_answers,
     encode_frame,
+    list_codes,
+    list_sizes,
+    list_statuses,
     run_replica,
 )
 from tests.support.controllers import wait_until_async
@@ -37,12 +42,13 @@ async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
     refusal_reply = await this.note(THERE, "a")
     accepted_reply = await this.note(THERE, "a", "b")
 
-    bodies = [
-        msgspec.json.decode(item.body)["notes"] for frame in this.owner.frames for item in frame
-    ]
+    bodies = []
+    for frame in this.owner.frames:
+        bodies += [msgspec.json.decode(item.body)["notes"] for item in frame]
     assert (refusal_reply.status_code, refusal_reply.content) == (409, refusal)
     assert (accepted_reply.status_code, accepted_reply.content) == (RESULTS.status, RESULTS.body)
-    first, second = ({"writer": writer, "time": 5} for writer in "ab")
+    first = {"writer": "a", "time": 5}
+    second = {"writer": "b", "time": 5}
     assert bodies == [[first], [first, second]]
 
 
@@ -59,7 +65,7 @@ async def test_changed_secret_is_shown_to_owner(this: Replica) -> None:
 
 async def test_asked_replica_explains_refused_body(this: Replica) -> None:
     """It names all faults, while the owner names only the first fault of a frame."""
-    this.owner.answer = lambda _: Answer.of(422, b'{"errors":[1]}', PROBLEM)
+    this.owner.answer = Mock(return_value=Answer.of(422, b'{"errors":[1]}', PROBLEM))
     path = f"/v1/streams/{THERE}/notes"
     answer = await this.client.post(path, json={"notes": [{"writer": 1, "times": 2}]})
     refusal = await this.note(THERE)
@@ -70,12 +76,17 @@ async def test_asked_replica_explains_refused_body(this: Replica) -> None:
 
 async def test_waiting_requests_share_frame(this: Replica) -> None:
     """Two hundred concurrent requests take a few frames, and each gets its own answer."""
-    this.owner.answer = lambda item: Answer.of(200, item.body)
-    answers = await asyncio.gather(*(this.note(THERE, f"w{n}") for n in range(200)))
 
-    noted_by = [answer.json()["notes"][0]["writer"] for answer in answers]
-    assert noted_by == [f"w{n}" for n in range(200)]
-    assert (sum(map(len, this.owner.frames)), len(this.owner.frames) < 50) == (200, True)
+    def repeat_body(item: Item) -> Answer:
+        return Answer.of(200, item.body)
+
+    this.owner.answer = repeat_body
+    writers = [f"w{n}" for n in range(200)]
+    answers = await asyncio.gather(*(this.note(THERE, writer) for writer in writers))
+
+    assert [answer.json()["notes"][0]["writer"] for answer in answers] == writers
+    assert sum(list_sizes(this.owner.frames)) == 200
+    assert len(this.owner.frames) < 50
 
 
 async def test_few_frames_are_sent_at_once(this: Replica) -> None:
@@ -90,24 +101,24 @@ async def test_few_frames_are_sent_at_once(this: Replica) -> None:
     opened_event.set()
     answers = await asyncio.gather(*requests)
 
-    assert (under_way, {answer.status_code for answer in answers}) == (FRAMES_AT_ONCE, {200})
-    assert sum(map(len, this.owner.frames[:under_way])) < 15
+    assert (under_way, {*list_statuses(answers)}) == (FRAMES_AT_ONCE, {200})
+    assert sum(list_sizes(this.owner.frames[:under_way])) < 15
     assert len(this.owner.frames) < 15
 
 
 async def test_frames_are_bounded(this: Replica) -> None:
     """The bounds are in bytes, which the last request may exceed, and in requests."""
     body = {"notes": [{"writer": "w", "domain": "k" * 200}] * 1000}  # 0.23 MB
-    large = [
-        asyncio.create_task(this.client.post(f"/v1/streams/{THERE}/notes", json=body))
-        for _ in range(20)
-    ]
-    await asyncio.gather(*large)
+    requests = []
+    for _ in range(20):
+        request = this.client.post(f"/v1/streams/{THERE}/notes", json=body)
+        requests.append(asyncio.create_task(request))
+    await asyncio.gather(*requests)
 
-    sizes = [sum(len(item.body) for item in frame) for frame in this.owner.frames]
     size = len(this.owner.frames[0][0].body)
-    assert max(sizes) < FRAME_BYTES + size
-    assert max(map(len, this.owner.frames)) <= MOST_ITEMS
+    for frame in this.owner.frames:
+        assert sum(len(item.body) for item in frame) < FRAME_BYTES + size
+        assert len(frame) <= MOST_ITEMS
 
 
 async def test_notes_wait_until_owner_has_stream(this: Replica) -> None:
@@ -121,7 +132,7 @@ async def test_notes_wait_until_owner_has_stream(this: Replica) -> None:
 async def test_notes_wait_for_stream_without_owner(this: Replica) -> None:
     """They go to the next owner."""
     this.set_owner(None)  # and this replica has its share already
-    await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) is None)
+    await this.wait_for_owner(None)
     request = asyncio.create_task(this.note(THERE))
     await asyncio.sleep(0.3)
     before = len(this.owner.frames)
@@ -135,7 +146,7 @@ async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> No
     this.store.commit(ChangeSet(other_record))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     request = asyncio.create_task(this.note(THERE))
-    await wait_until_async(lambda: bool(this.owner.frames))
+    await this.wait_for_frames()
     this.set_owner(None, replicas=1)
     answer = await request
 
@@ -143,19 +154,25 @@ async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> No
     assert this.controller.owns(THERE)
 
 
+def name_type(trouble: Exception) -> str:
+    return type(trouble).__name__
+
+
 @pytest.mark.usefixtures("short_hold")
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)
+@pytest.mark.parametrize("trouble", TROUBLES, ids=name_type)
 async def test_unreachable_owner_is_reported(
     this: Replica, trouble: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the hold, the caller gets a 503, and the log has the reason once."""
     this.owner.trouble = [trouble] * 1000
     monkeypatch.setattr(forwarding, "log", logger := CapturingLogger())
-    answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
+    answers = [await this.note(THERE), await this.explain(THERE)]
 
-    problems = [(*problem(answer)[:2], answer.headers["retry-after"]) for answer in answers]
-    assert problems == [(503, "no_owner", "1")] * 2
-    assert [call.args for call in logger.calls] == [("forwarding_failed",)]
+    for answer in answers:
+        assert problem(answer)[:2] == (503, "no_owner")
+        assert answer.headers["retry-after"] == "1"
+    (call,) = logger.calls
+    assert call.args == ("forwarding_failed",)
 
 
 @pytest.mark.usefixtures("short_hold")
@@ -165,8 +182,12 @@ async def test_unreachable_owner_is_reported(
     ids=["nothing", "no frame", "too few", "too many"],
 )
 async def test_invalid_answer_of_owner_counts_as_missing(this: Replica, content: bytes) -> None:
-    client = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
-    this.forwarding.http_client = httpx.AsyncClient(transport=client)
+
+    def answer_with_content(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=content)
+
+    transport = httpx.MockTransport(answer_with_content)
+    this.forwarding.http_client = httpx.AsyncClient(transport=transport)
 
     assert problem(await this.note(THERE))[:2] == (503, "no_owner")
 
@@ -174,10 +195,10 @@ async def test_invalid_answer_of_owner_counts_as_missing(this: Replica, content:
 async def test_replica_without_owners_refuses_at_once(this: Replica) -> None:
     """Requests are not held while the replica reads the owners again."""
     this.controller._committer.ready = False
-    answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
+    answers = [await this.note(THERE), await this.explain(THERE)]
     this.controller._committer.ready = True
 
-    assert [problem(answer)[:2] for answer in answers] == [(503, "unavailable")] * 2
+    assert list_codes(answers) == [(503, "unavailable")] * 2
 
 
 @pytest.mark.parametrize(("requests", "writers"), [(5, 1), (1, 100)], ids=["requests", "bytes"])
@@ -191,13 +212,13 @@ async def test_waiting_requests_and_bytes_are_bounded(
     async with run_replica(limits=Limits(waiting_requests=5)) as replica:
         replica.owner.before = opened_event.wait
         asked = [asyncio.create_task(replica.note(THERE, *names)) for _ in range(requests)]
-        await wait_until_async(lambda: bool(replica.owner.frames))
+        await replica.wait_for_frames()
         over = await replica.note(THERE)
         opened_event.set()
         answers = [*await asyncio.gather(*asked), await replica.note(THERE)]
 
     assert problem(over)[:2] == (503, "overloaded")
-    assert {answer.status_code for answer in answers} == {200}
+    assert {*list_statuses(answers)} == {200}
 
 
 async def test_token_is_forwarded() -> None:
@@ -213,13 +234,13 @@ async def test_token_is_forwarded() -> None:
 
     ((item,),) = replica.owner.frames
     assert item.authorization == f"Bearer {token}".encode()
-    assert [answer.status_code for answer in (answer_without, answer_after_revoking)] == [401, 401]
+    assert list_statuses([answer_without, answer_after_revoking]) == [401, 401]
 
 
 # Requests whose owner is unavailable or has changed
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)
+@pytest.mark.parametrize("trouble", TROUBLES, ids=name_type)
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -255,7 +276,7 @@ async def test_misdirected_request_follows_stream(this: Replica) -> None:
         return httpx.Response(200, json={"at": request.url.host})
 
     this.owner.reply = elsewhere
-    answer = await this.client.get(f"/v1/streams/{THERE}/explain")
+    answer = await this.explain(THERE)
 
     assert answer.json() == {"at": "third"}
 
@@ -264,11 +285,15 @@ async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> N
     """If the stream moves before the commit, the request is forwarded unchanged."""
     path = f"/v1/streams/{HERE}"
     body = {"mark_interval_ms": 7}
-    this.owner.reply = lambda request: httpx.Response(200, content=request.content)
+
+    def repeat_body(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=request.content)
+
+    this.owner.reply = repeat_body
     put_answer, note_answer, report = await this.lose(
-        lambda: this.client.put(path, json=body),
-        lambda: this.note(HERE),
-        lambda: this.client.put(f"{path}/reader-groups/g/readers/r", json={"position": {}}),
+        partial(this.client.put, path, json=body),
+        partial(this.note, HERE),
+        partial(this.client.put, f"{path}/reader-groups/g/readers/r", json={"position": {}}),
     )
 
     assert (put_answer.json(), note_answer.content, report.json()) == (
@@ -281,14 +306,16 @@ async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> N
 
 async def test_waiting_poll_follows_its_stream(this: Replica) -> None:
     """It is forwarded as soon as the stream moves."""
-    this.owner.reply = lambda request: httpx.Response(200, json={"at": request.url.host})
+    this.owner.reply = Mock(return_value=httpx.Response(200, json={"at": OTHER}))
     poll = this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=30000")
     request = asyncio.create_task(poll)
     await wait_until_async(lambda: len(this.controller.polls) == 1)
     await this.lose()
 
     async with asyncio.timeout(20):
-        assert (await request).json() == {"at": "other"}
+        assert (await request).json() == {"at": OTHER}
+    (forwarded_poll,) = this.owner.asked
+    assert forwarded_poll.url.host == "other"
 
 
 async def test_forwarded_request_waiting_for_commit_is_misdirected(this: Replica) -> None:
@@ -297,9 +324,9 @@ async def test_forwarded_request_waiting_for_commit_is_misdirected(this: Replica
     path = f"/v1/streams/{HERE}"
     item = Item(HERE, b"", b'{"notes":[{"writer":"w"}]}')
     put_answer, note_answer, frame = await this.lose(
-        lambda: this.client.put(path, json={}, headers=forwarded_headers),
-        lambda: this.note(HERE, **forwarded_headers),
-        lambda: this.send(encode_frame([item])),
+        partial(this.client.put, path, json={}, headers=forwarded_headers),
+        partial(this.note, HERE, **forwarded_headers),
+        partial(this.send, encode_frame([item])),
     )
 
     assert [put_answer.status_code, note_answer.status_code] == [421, 421]
@@ -313,7 +340,7 @@ async def test_owner_with_invalid_url_counts_as_missing(this: Replica, url: str)
     """Callers get an error after the hold."""
     this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
     this.set_owner(url)
-    await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) == url)
+    await this.wait_for_owner(url)
     answer = await this.note(THERE)
 
     assert problem(answer)[:2] == (503, "no_owner")

@@ -45,10 +45,10 @@ def wait_for_query(server: Server, url: str, wait_event: str) -> None:
     wait_until(lambda: server.execute(query))
 
 
-def is_lost(act: Callable[[], object]) -> bool:
+def is_lost(act: Callable[..., object], *arguments: object) -> bool:
     """Return whether the store reports that its session was lost."""
     with pytest.raises(StoreUnavailable):
-        act()
+        act(*arguments)
     return True
 
 

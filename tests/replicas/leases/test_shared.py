@@ -12,15 +12,36 @@ from tests.replicas.leases.sessions import ALL, MakeReplica
 from tests.support.stored import build_changes, commit, mark, member, read_seqs, records
 from tools.trials.postgres import Server
 
+
+def acquire_bucket(store: PostgresStore) -> None:
+    store.acquire([1])
+
+
+def release_bucket(store: PostgresStore) -> None:
+    store.release([1])
+
+
+def commit_notes(store: PostgresStore) -> None:
+    store.commit(ChangeSet(*records(member("late"))))
+
+
+def commit_mark(store: PostgresStore) -> None:
+    commit(store, mark(2))
+
+
+def commit_mark_and_notes(store: PostgresStore) -> None:
+    commit(store, mark(2), *records(member("late")))
+
+
 ACTS: dict[str, Callable[[PostgresStore], object]] = {
-    "turn": lambda store: store.heartbeat(),
-    "acquisition": lambda store: store.acquire([1]),
-    "release": lambda store: store.release([1]),
-    "ping": lambda store: store.ping(),
-    "commit of notes": lambda store: store.commit(ChangeSet(*records(member("late")))),
-    "commit of a mark": lambda store: commit(store, mark(2)),
-    "commit of both": lambda store: commit(store, mark(2), *records(member("late"))),
-    "leaving": lambda store: store.leave(),
+    "turn": PostgresStore.heartbeat,
+    "acquisition": acquire_bucket,
+    "release": release_bucket,
+    "ping": PostgresStore.ping,
+    "commit of notes": commit_notes,
+    "commit of a mark": commit_mark,
+    "commit of both": commit_mark_and_notes,
+    "leaving": PostgresStore.leave,
 }
 
 
