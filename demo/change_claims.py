@@ -1,7 +1,7 @@
 """Judges claims that a topic of Debezium has all changes before a time.
 
-The judge is the database, by the commit time of each row. All methods are asked at the same
-moments: a claim is wrong if a change was committed before its time, and was not in the topic yet.
+The judge is the database, by the commit time of each row. All methods claim at the same moments: a
+claim is wrong if a change was committed before its time, and was not in the topic yet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADINGS = ("claimed by", "claims", "wrong", "missing", "too early", "age", "old
 class Moment(NamedTuple):
     """The state of a topic at one moment, in the order of reading.
 
-    The ends come last, so they are never below what the topic had at the clock's time.
+    The ends come last, so they are never below the ends of the topic at the clock's time.
 
     - `mark`: the noted time with its ends, `None` before the first.
     - `heartbeats`: the number of Debezium's heartbeats so far.
@@ -49,7 +49,7 @@ class Moment(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What is known of a topic afterwards.
+    """The facts about a topic, read afterwards.
 
     - `commits_us`: the commit time of each row, as PostgreSQL kept it.
     - `places`: where each row is in the topic.

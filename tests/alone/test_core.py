@@ -15,7 +15,7 @@ from tools.install.suites import NAMED
 
 PROCESSES = 2
 LEFT_OUT = ("noted_time_extensions", "build", "dist", "__pycache__", ".*")
-"""The names of what is not copied."""
+"""Files that are not copied."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 1800
 
 MADE_ONCE = ("kafka", "classes")
-"""What an environment has beside its packages: jars, and archives that let Java start faster."""
+"""Directories of an environment without packages: jars, and archives that let Java start faster."""
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_ledger_finds_the_comment_of_an_old_removal(
 ) -> None:
     """It reads page after page of changes, up to a limit."""
     run.note(stream, UA=TEN, DL=TEN)
-    run("remove", stream, "UA", "--comment", "its machine is gone", "--yes")
+    run("remove", stream, "UA", "--comment", "its machine burnt", "--yes")
     for number in range(5):
         run.served.call("PUT", f"/{stream}", {"writer_timeout_ms": 60_000 + number})
     monkeypatch.setattr(writers, "MOST_ROWS", 2)
@@ -60,12 +60,12 @@ def test_ledger_finds_the_comment_of_an_old_removal(
     monkeypatch.setattr(writers, "MOST_PAGES", 2)
     limited_comments = [row[-1] for row in run("ledger", stream).table[1:]]
 
-    assert comments == ["its machine is gone", "-"]
+    assert comments == ["its machine burnt", "-"]
     assert limited_comments == ["(not known)", "-"]
 
 
 def test_writer_ahead_of_the_clock_is_named(run: Console, stream: str) -> None:
-    """Its note was accepted. What the other writer notes by its right clock is late."""
+    """Its note was accepted. The other writer has a right clock, so its notes are late."""
     now = unix_ms()
     run.note(stream, UA=now + 600_000)
     run.note(stream, DL=now - 1000)
