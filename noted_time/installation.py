@@ -32,7 +32,11 @@ def name_program() -> str:
 
 
 def install_command(extra: str) -> str:
-    return build_command(_read_origin(), extra)
+    """Return the command that installs an extra where this Python finds it."""
+    command = build_command(_read_origin(), extra)
+    if PROGRAM_VARIABLE in os.environ:  # the user's own pip is of another environment
+        return f"{quote(os.path.relpath(sys.executable))} -m {command}"
+    return command
 
 
 def _read_origin() -> Mapping[str, Any]:

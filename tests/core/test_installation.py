@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
@@ -58,8 +59,17 @@ def test_program_elsewhere_has_its_own_name(plain_start: pytest.MonkeyPatch) -> 
     assert name_program() == "noted-time"
 
 
+@pytest.mark.usefixtures("plain_start")
 def test_editable_install_names_its_clone() -> None:
     assert install_command("spark,delta") == f'pip install -e "{ROOT}[spark,delta]"'
+
+
+def test_an_extra_of_a_clone_is_for_its_own_python(plain_start: pytest.MonkeyPatch) -> None:
+    """`./run` installs few packages, and a plain `pip` would install into another environment."""
+    plain_start.setenv(PROGRAM_VARIABLE, "./run noted-time")
+
+    python = shlex.quote(os.path.relpath(sys.executable))
+    assert install_command("delta") == f'{python} -m pip install -e "{ROOT}[delta]"'
 
 
 def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def test_a_terminal_has_one_line_that_is_rewritten() -> None:
     output = StringIO()
     show(Console(file=output, force_terminal=True, width=100))
 
-    last_line = output.getvalue().strip().splitlines()[-1]
-    assert "The carriers write" in last_line
-    assert "3 parts are done" in last_line
+    _, _, end_of_line = output.getvalue().rpartition("\r\x1b[2KThe carriers write")
+    assert "3 parts are done\n" in end_of_line
+    assert output.getvalue().count("\n") == 1
 
 
 def test_a_quiet_console_has_nothing() -> None:

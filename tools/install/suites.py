@@ -60,7 +60,7 @@ SUITES = (
     Suite("--cluster", "Spark on a cluster", installs=False),
     Suite(
         "--operators",
-        "operators with state, whose driver is killed: ten minutes",
+        "operators with state, whose driver is killed",
         installs=False,
         is_built=False,
     ),
