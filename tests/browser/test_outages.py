@@ -130,6 +130,10 @@ ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark
 """The light and the device of a visit."""
 
 
+LOW_LINKS = """all => all.filter(link => link.getBoundingClientRect().height < 24)
+    .map(link => link.innerText)"""
+
+
 def find_barriers(visit: Visit) -> dict[str, set[str]]:
     """Return the findings of axe on a light laptop and on a dark phone.
 
@@ -172,6 +176,23 @@ def test_view_or_dialog_is_accessible(visit: Visit, view: str, button: str) -> N
     visit.page.wait_for_load_state("networkidle")
 
     assert find_barriers(visit) == {}
+
+
+def test_page_of_calls_is_linked_and_accessible(visit: Visit) -> None:
+    """The link on top leads to it, and its list to each call. It has a link back."""
+    visit.open()
+    visit.page.get_by_role("link", name="API", exact=True).click()
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("HTTP API")
+    visit.page.get_by_role("link", name="POST /v1/streams/{stream}/notes", exact=True).click()
+    section = visit.page.get_by_role("region", name="Note time with up to 1000 notes")
+    expect(section.get_by_role("heading")).to_be_in_viewport()
+    expect(section.locator("pre")).to_contain_text("/v1/streams/flights/notes")
+    expect(section.get_by_role("row").filter(has_text="notes[].writer")).to_be_visible()
+    assert find_barriers(visit) == {}
+    assert visit.page.locator("a:not(.skip)").evaluate_all(LOW_LINKS) == []
+    visit.page.get_by_role("link", name="Streams", exact=True).click()
+
+    expect(visit.rows("Streams").filter(has_text="orders")).to_be_visible()
 
 
 def test_polling_keeps_focus_and_typed_text(visit: Visit, stuck: Stalled) -> None:

@@ -113,18 +113,21 @@ function segmentsSection({ segments: { segments, next } }) {
 }
 
 function ledgerSection({ ledger, changes }) {
-  const went = ledger.entries.map((entry) => ({
+  const entryRows = ledger.entries.map((entry) => ({
     ...entry, key: `m${entry.seq}`, from: entry.from_lower, to: entry.to_lower, what: entryText(entry),
   }));
-  const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
-  const late = ledger.late_reports.map((report) => ({
+  const changeRows = changes.changes.map((change) => ({
+    ...change, key: `c${change.number}`, what: changeText(change),
+  }));
+  const lateRows = ledger.late_reports.map((report) => ({
     key: `l${report.writer} ${report.min_time} ${report.first_seen_at}`, at: report.last_seen_at,
     from: report.min_time ?? undefined, to: report.max_time,
     what: report.may_have_more ? `${report.writer} noted below the watermark: its rows may be late`
       : `${report.writer} wrote ${many(report.rows, "late row")}`,
     comment: report.first_seen_at < report.last_seen_at ? ["reported from ", when(report.first_seen_at), " on"] : null,
   }));
-  const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
+  const sortedRows = [...entryRows, ...lateRows, ...changeRows].sort((first, second) => second.at - first.at);
+  const rows = sortedRows.map(({ key, at, what, from, to, by, comment }) =>
     tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
       cell("From.n", from !== undefined && when(from)), cell("To.n", to !== undefined && whenBeyond(to, from)),
       cell("By", by), cell("Why", comment)));
@@ -147,16 +150,17 @@ function entryText({ writers, returned_writers: returned }) {
 const formText = ({ column, kind, zone, unit, format }) =>
   `${column} (${[kind, zone, unit, format].filter(Boolean).join(", ")})`;
 
-function changeText({ action, writer, old_values: was, new_values: is }) {
+function changeText({ action, writer, old_values: before, new_values: after }) {
   const text = {
-    settings: () => Object.keys(is).map((name) =>
-      `${settingName(name)}: ${settingText(name, was?.[name])} → ${settingText(name, is[name])}`).join("; "),
-    timeout_suspended: () => `timeout of ${writer} suspended for ${lasting(is.for_ms)}`,
-    truncated: () => `truncated at ${shownPosition(is.cut)}`,
-    scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
-    went_back: () => `the database lost marks ${is.seq + 1} to ${was.seq} of ${is.domain}`,
-    event_time_form: () => `event times of ${is.domain} are read as ${formText(is.form)}`,
-    taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
+    settings: () => Object.keys(after).map((name) =>
+      `${settingName(name)}: ${settingText(name, before?.[name])} → ${settingText(name, after[name])}`).join("; "),
+    timeout_suspended: () => `timeout of ${writer} suspended for ${lasting(after.for_ms)}`,
+    truncated: () => `truncated at ${shownPosition(after.cut)}`,
+    scaled: () =>
+      `scaled: sealed ${shownPosition(after.sealed)}, created ${Object.keys(after.created).join(", ") || "none"}`,
+    went_back: () => `the database lost marks ${after.seq + 1} to ${before.seq} of ${after.domain}`,
+    event_time_form: () => `event times of ${after.domain} are read as ${formText(after.form)}`,
+    taken_over: () => `${writer} taken over from ${before.label} by ${after.label}`,
   }[action];
   if (text) return text();
   return writer ? `${writer} ${inWords(action)}` : inWords(action);

@@ -54,10 +54,11 @@ export function writersSection({ writers, explain }, scale) {
 
 /** The row of a writer. If the stream `isCalm`, a writer that holds it back is only about to note. */
 function writerRow(row, lower, scale, now, isCalm) {
-  const { writer, noted_at: heard, lower_without: without, session } = row;
-  const { suspension_ends_at: until, times_out_at: outAt } = row;
+  const { writer, noted_at: notedAt, lower_without: lowerWithout, session } = row;
+  const { suspension_ends_at: suspensionEndsAt, times_out_at: timesOutAt } = row;
   const time = row.times[domain()];
   const holdsBack = !isCalm && row.times_out_in_ms != null;
+  const isSuspended = suspensionEndsAt > now;
   const reason = [row.suspended_by, row.suspension_reason].filter(Boolean).join(": ");
   const tick = h("input",
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
@@ -69,40 +70,45 @@ function writerRow(row, lower, scale, now, isCalm) {
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holdsBack))),
     cell("Noted", row.is_expected ? "never" : when(time)),
     cell("Last heard.n", row.is_expected ? "never"
-      : isUnix(heard) && h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`)),
-    cell("Times out in.n", until > now ? h("div.hint", "suspended until ", when(until), reason && ` (${reason})`)
-      : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
-    cell("Without it.n", holdsBack && without != null
-      && (without === lower ? soft("no change") : whenBeyond(without, lower))),
+      : isUnix(notedAt) && h("span", { title: when(notedAt).title }, `${lasting(now - notedAt)} ago`)),
+    cell("Times out in.n",
+      isSuspended && h("div.hint", "suspended until ", when(suspensionEndsAt), reason && ` (${reason})`),
+      !isSuspended && timesOutAt != null && lasting(Math.max(0, timesOutAt - now))),
+    cell("Without it.n", holdsBack && lowerWithout != null
+      && (lowerWithout === lower ? soft("no change") : whenBeyond(lowerWithout, lower))),
     cell("Actions.bare.num.act", may() && writerButtons(row, now)));
 }
 
-function writerBar({ state: is }, time, lower, scale, holdsBack) {
-  if (time == null) return is === "live" && h("span.off", "◂ no time yet");
+function writerBar({ state: memberState }, time, lower, scale, holdsBack) {
+  if (time == null) return memberState === "live" && h("span.off", "◂ no time yet");
   if (time < scale.low) return h("span.off", "◂ ", when(time));
-  let kind = is === "live" ? "" : "rests";
+  let kind = memberState === "live" ? "" : "rests";
   if (holdsBack) kind = "holds-back";
   return bar(kind, scale, lower ?? scale.low, time);
 }
 
 function writerState(row, holdsBack, now) {
-  const { state: is, excluded, holding_back_began_at: since, is_silent: isSilent, silent_ms: ms } = row;
+  const { state: memberState, excluded, holding_back_began_at: heldBackFrom, is_silent: isSilent, silent_ms: ms } = row;
   const silent = isSilent ? `silent ${lasting(ms)}` : "";
-  if (excluded) return [`excluded: ${inWords(excluded.reason)}${since == null ? "" : "; back, and holds back"}`, "bad"];
-  if (!holdsBack) return silent ? [silent, "warn"] : [is];
-  if (since == null) return ["holds back", "warn"];
-  return [listed([`holds back ${lasting(now - since)}`, silent].filter(Boolean)), "warn"];
+  if (excluded) {
+    const ending = heldBackFrom == null ? "" : "; back, and holds back";
+    return [`excluded: ${inWords(excluded.reason)}${ending}`, "bad"];
+  }
+  if (!holdsBack) return silent ? [silent, "warn"] : [memberState];
+  if (heldBackFrom == null) return ["holds back", "warn"];
+  return [listed([`holds back ${lasting(now - heldBackFrom)}`, silent].filter(Boolean)), "warn"];
 }
 
 function writerButtons(row, now) {
-  const { writer, state: is, suspension_ends_at: until, excluded, noted_at, holding_back_began_at: since } = row;
-  const one = (label, act, name) => button(label, act, { writer }, { class: "quiet", "aria-label": name });
-  const hasTimeout = is === "live" || since != null;
-  const isRemoved = excluded?.reason === "removed" && noted_at <= excluded.excluded_at;
+  const { writer, state: memberState, suspension_ends_at: suspensionEndsAt, excluded, noted_at: notedAt } = row;
+  const writerButton = (label, act, name) => button(label, act, { writer }, { class: "quiet", "aria-label": name });
+  const isSuspended = suspensionEndsAt > now;
+  const hasTimeout = memberState === "live" || row.holding_back_began_at != null;
+  const isRemoved = excluded?.reason === "removed" && notedAt <= excluded.excluded_at;
   return [
-    until > now ? one("Resume timeout…", "resume", `Resume the timeout of ${writer}…`)
-      : hasTimeout && one("Wait longer…", "suspend", `Wait longer for ${writer}…`),
-    !isRemoved && one("Remove…", "remove", `Remove ${writer}…`),
+    isSuspended && writerButton("Resume timeout…", "resume", `Resume the timeout of ${writer}…`),
+    !isSuspended && hasTimeout && writerButton("Wait longer…", "suspend", `Wait longer for ${writer}…`),
+    !isRemoved && writerButton("Remove…", "remove", `Remove ${writer}…`),
   ];
 }
 
