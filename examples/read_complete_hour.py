@@ -4,6 +4,7 @@ Needs a controller, a broker, and what produce_to_kafka.py produced and noted th
 """
 
 import os
+import time
 
 from pyspark.sql import SparkSession
 
@@ -11,14 +12,15 @@ from spark_integration import BatchRead, KafkaRecords, Noted, kafka_package, rea
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 BROKER = os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")
-NINE, TEN = 1_357_030_800_000, 1_357_034_400_000  # of 2013-01-01, in Unix ms
+DAY, HOUR = 86_400_000, 3_600_000  # in ms
+TEN = int(time.time() * 1000) // DAY * DAY - 14 * HOUR  # ten o'clock yesterday, in UTC
 
 spark = SparkSession.builder.config("spark.jars.packages", kafka_package()).getOrCreate()
 hour = read_complete_kafka(
     spark,
     KafkaRecords("flights", BROKER),
     Noted(controller=CONTROLLER),
-    NINE,
+    TEN - HOUR,
     TEN,
     BatchRead(timeout=60),
     event_time="timestamp",

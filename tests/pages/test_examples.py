@@ -7,13 +7,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from noted_time.values import format_time
 from tests.pages.test_pages import JARS
-from tests.support.page import BLOCK, ROOT, Example, Runner, read_page, read_section
+from tests.support.page import (
+    BLOCK,
+    DEFAULT_RETENTION,
+    ROOT,
+    Example,
+    Runner,
+    find_yesterday,
+    read_page,
+    read_section,
+)
 from tests.support.processes import ServeProcess, run_python
 from tools.trials.kafka import Broker
 from tools.trials.postgres import Server
@@ -31,8 +42,8 @@ SCRIPTS = {
 }
 """Each script, and the page that prints it."""
 
-TEN = 1_357_034_400_000
 COMPLETE_HOUR = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
+"""The hour of the file log."""
 
 
 @pytest.fixture
@@ -60,13 +71,13 @@ class Scripts:
         (self.runner.directory / name).write_text(text)
         return f"{'sh' if name.endswith('.sh') else 'python'} {name}"
 
-    def run_until(self, stream: str, name: str, *words: str) -> tuple[str, int]:
-        """Run a script until the stream has its hour, and press Ctrl-C.
+    def run_until(self, end: str, stream: str, name: str, *words: str) -> tuple[str, int]:
+        """Run a script until the stream is complete to the end of an hour, and press Ctrl-C.
 
         Returns what a command printed that waits for the hour, and the status of the script.
         """
         self.command(name)
-        waiting = Example("sh", f"noted-time wait {stream} 2013-01-01T10:00Z --timeout 1m", None)
+        waiting = Example("sh", f"noted-time wait {stream} {end} --timeout 1m", None)
         command = [sys.executable, name, *words]
         directory = self.runner.directory
         env = self.runner.environment
@@ -77,7 +88,7 @@ class Scripts:
 
     def uses(self, broker: Broker, topic: str) -> None:
         """Have the scripts use a broker, which gets the topic."""
-        broker.create(topic)
+        broker.create(topic, settings=DEFAULT_RETENTION)
         self.runner.variables["KAFKA_BOOTSTRAP"] = broker.address
 
 
@@ -134,7 +145,8 @@ def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Scripts, broker
         "produce_to_kafka.py", "count_topic.py", "read_complete_hour.py"
     )
 
-    assert counted_output.count(f"{COMPLETE_HOUR}|EWR") == 1
+    hour = [datetime.fromtimestamp(find_yesterday(hour) / 1000, UTC) for hour in (9, 10)]
+    assert counted_output.count("{{{:%F %T}, {:%F %T}}}|EWR".format(*hour)) == 1
     assert read_output == "1\n"
 
 
@@ -146,16 +158,18 @@ def test_a_topic_becomes_a_table_whose_hour_is_complete(examples: Scripts, broke
         examples.command(name)
     *_, floor = examples.runner.run_page("docs/guides/tables.md", "Try it")
 
-    assert floor.splitlines()[-1] == "2013-01-01T10:00:00Z"
+    assert floor.splitlines()[-1] == format_time(find_yesterday(10))
 
 
 def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Scripts, broker: Broker) -> None:
     """The slower of two partitions counts, five minutes back."""
     examples.uses(broker, "arrivals")
-    broker.send("arrivals", [(0, "EWR", TEN + 3_600_000), (1, "JFK", TEN + 300_000)])
-    output, status = examples.run_until("arrivals", "observe_topic.py", "arrivals")
+    ten = find_yesterday(10)
+    end = format_time(ten)
+    broker.send("arrivals", [(0, "EWR", ten + 3_600_000), (1, "JFK", ten + 300_000)])
+    output, status = examples.run_until(end, "arrivals", "observe_topic.py", "arrivals")
 
-    assert "arrivals is complete to 2013-01-01T10:00:00Z" in output
+    assert f"arrivals is complete to {end}" in output
     assert status == 0
 
 
@@ -177,7 +191,7 @@ def test_table_notes_times_of_committed_rows(examples: Scripts, server: Server) 
         ((bound,),) = server.execute(oldest, url)
         job.commit()
         ((missed_time,),) = server.execute("SELECT min(updated_at) FROM orders", url)
-    output, status = examples.run_until("orders", "note_table.py")
+    output, status = examples.run_until("2013-01-01T10:00:00Z", "orders", "note_table.py")
 
     assert bound < missed_time < newest_time
     assert ("orders is complete to 2013-01-01T10:00:00Z" in output, status) == (True, 0)

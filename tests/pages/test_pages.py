@@ -7,7 +7,7 @@ import pytest
 
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.support.offset_log import plan
-from tests.support.page import ROOT, Runner
+from tests.support.page import DEFAULT_RETENTION, ROOT, Runner
 from tests.support.processes import ServeProcess
 from tools.trials.kafka import Broker, connector
 from tools.trials.secured_kafka import SecuredBroker
@@ -60,7 +60,7 @@ def test_page_runs_with_a_controller_alone(page: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("pages", WITH_TOPICS)
 def test_pages_run_with_their_topics(pages: str, broker: Broker, tmp_path: Path) -> None:
     for topic in WITH_TOPICS[pages]:
-        broker.create(topic)
+        broker.create(topic, settings=DEFAULT_RETENTION)
         if (noted_topic := name_noted_topic(topic)) in broker.topics():
             broker.delete(noted_topic)  # of another test
     run_pages(tmp_path, on_kafka(broker), *pages.split())
@@ -69,7 +69,7 @@ def test_pages_run_with_their_topics(pages: str, broker: Broker, tmp_path: Path)
 @pytest.mark.spark
 def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
     """It has two producers, shows the holder, and closes the hour of both events by a query."""
-    broker.create("departures")
+    broker.create("departures", settings=DEFAULT_RETENTION)
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
         *_, spark = runner.run_page("README.md", "Use it")
@@ -96,7 +96,7 @@ def test_secured_brokers_run_as_printed(tmp_path: Path) -> None:
     ):
         for name in ("ssl.ca.location", "ssl.certificate.location"):
             shutil.copy(secured_broker.mutual[name], tmp_path)
-        secured_broker.create("flights")
+        secured_broker.create("flights", settings=DEFAULT_RETENTION)
         elsewhere = {
             "127.0.0.1:9093": secured_broker.scram["bootstrap.servers"],
             "127.0.0.1:9094": secured_broker.mutual["bootstrap.servers"],

@@ -10,12 +10,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time as clock
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from noted_time.values import DAY_MS, HOUR_MS
 from tests.support.paragraphs import ANY, REST, matches, parse_expected
 from tests.support.processes import environment
 from tests.support.terminals import run_on_terminal
@@ -48,8 +50,21 @@ CHANGING |= {"backlog_began_at", "connected_at"}
 CHANGING |= {"now", "first_at", "recent_lags_ms", "silent_ms", "times_out_at", "in_ms"}
 CHANGING |= {"first_seen_at", "last_seen_at"}
 DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
-RECENT_HOUR = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:")
-"""The day and hour of an output whose example writes at the current time."""
+RECENT_DAY = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d(?=[T ]\d\d:)")
+"""The day of an output whose example has events of yesterday."""
+
+
+def find_yesterday(hour: int) -> int:
+    """Return an hour of yesterday in UTC, in Unix ms, as the examples on topics compute it.
+
+    >>> find_yesterday(10) % DAY_MS // HOUR_MS
+    10
+    """
+    return int(clock.time() * 1000) // DAY_MS * DAY_MS - (24 - hour) * HOUR_MS
+
+
+DEFAULT_RETENTION = {"retention.ms": 604_800_000}
+"""The setting of a topic that a broker of the pages' readers has, which deletes older events."""
 
 
 class Example(NamedTuple):
@@ -217,9 +232,9 @@ def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _squeeze(text: str) -> str:
-    """Return the text without durations, recent hours, rules, empty lines and column widths."""
+    """Return the text without durations, recent days, rules, empty lines and column widths."""
     steady_text = DURATION.sub("DURATION", text.replace("─", ""))
-    steady_text = RECENT_HOUR.sub("HOUR:", steady_text)
+    steady_text = RECENT_DAY.sub("DAY", steady_text)
     lines = steady_text.splitlines()
     return "\n".join(" ".join(line.split()) for line in lines if line.strip())
 
