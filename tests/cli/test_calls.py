@@ -19,7 +19,8 @@ def test_writers_added_concurrently_are_all_expected(
 ) -> None:
     """Another command writes the list after this one has read it."""
     run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima"]})
-    answer, other_writers = Caller.answer, ["rome", "oslo"]
+    answer = Caller.answer
+    other_writers = ["rome", "oslo"]
 
     def answer_later(self: Caller, question: Question[Any]) -> Any:  # noqa: ANN401 - its answer
         if question.method == "PUT" and other_writers:

@@ -41,11 +41,12 @@ def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
         out += [second] if stream.record(STALLED_WRITER).excluded else []
         holding_seconds += [second] if mark is None else []
 
-    last = demos.SILENT_S - 1
+    timeout_s = demos.SILENT_S - 1 + WRITER_TIMEOUT_S
     assert holding_seconds == [
-        n + s for n in (0, ROUND_S) for s in range(last + 1, last + WRITER_TIMEOUT_S)
+        *range(demos.SILENT_S, timeout_s),
+        *range(ROUND_S + demos.SILENT_S, ROUND_S + timeout_s),
     ]
-    assert out == [n + s for n in (0, ROUND_S) for s in range(last + WRITER_TIMEOUT_S, BACK_S)]
+    assert out == [*range(timeout_s, BACK_S), *range(ROUND_S + timeout_s, ROUND_S + BACK_S)]
 
 
 @pytest.fixture
@@ -61,9 +62,14 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
     seconds = iter(range(10_000))
 
     def sleep(_: float) -> None:
-        planned_acts.get(next(seconds), lambda: None)()
+        act = planned_acts.get(next(seconds))
+        if act is not None:
+            act()
 
-    clock = SimpleNamespace(time=time.time, monotonic=lambda: 0.0, sleep=sleep)
+    def stand_still() -> float:
+        return 0.0
+
+    clock = SimpleNamespace(time=time.time, monotonic=stand_still, sleep=sleep)
     monkeypatch.setattr(demos, "clock", clock)
     return planned_acts
 
@@ -110,9 +116,8 @@ def test_ctrl_c_ends_the_demo_stream_cleanly(
 
 def test_demo_continues_its_own_stream(run: Commands, served: Served, name: str) -> None:
     """It continues at the last positions."""
-    statuses = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
-
-    assert statuses == [0, 0]
+    for _ in range(2):
+        assert run("demo-stream", name, "--for", "30s").status == 0
     assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
 
 
@@ -121,13 +126,11 @@ def test_demo_does_not_warn_of_its_stalled_writer(
 ) -> None:
     """The last run was killed while the controller excluded the writer."""
     run("demo-stream", name, "--for", "1s")
-    notes = [{"writer": writer} for writer in WRITER_RATES]
-    served.post(name, *notes)
+    served.post(name, *({"writer": writer} for writer in WRITER_RATES))
     served.call("DELETE", f"/{name}/writers/{STALLED_WRITER}")
     later_fields = {"time": int(time.time() * 1000) - BEHIND_MS, "position": {}}
-    served.post(
-        name, *({**note, **later_fields} for note in notes if note["writer"] != STALLED_WRITER)
-    )
+    other_writers = WRITER_RATES.keys() - {STALLED_WRITER}
+    served.post(name, *({"writer": writer, **later_fields} for writer in other_writers))
     second_result = run("demo-stream", name, "--for", "3s")
 
     assert (second_result.status, caplog.messages) == (0, [])

@@ -1,5 +1,6 @@
 """Texts of strangers are printed without escapes, forged lines or tracebacks."""
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,9 @@ ODD: list[tuple[str, Any]] = [
 ]
 
 
+ODD_PATTERN = "unexpected answer|not a|no answer of a"
+
+
 @pytest.mark.parametrize(("path", "body"), ODD)
 def test_doctor_reports_odd_answers_in_one_sentence(path: str, body: object) -> None:
     """The doctor continues with the remaining checks."""
@@ -78,13 +82,9 @@ def test_doctor_reports_odd_answers_in_one_sentence(path: str, body: object) -> 
         result = Commands(url)("doctor", "s", "--json")
 
     facts = [verdict["fact"] for verdict in result.json["verdicts"]]
-    odd = [
-        fact
-        for fact in facts
-        if "unexpected answer" in fact or "not a" in fact or "no answer of a" in fact
-    ]
-    assert (result.status, len(odd)) == (1, 1)
-    assert len(odd[0]) < 1000
+    (odd_fact,) = [fact for fact in facts if re.search(ODD_PATTERN, fact)]
+    assert result.status == 1
+    assert len(odd_fact) < 1000
 
 
 def test_doctor_checks_the_largest_number_of_domains() -> None:
@@ -97,7 +97,8 @@ def test_doctor_checks_the_largest_number_of_domains() -> None:
         verdicts = Commands(url)("doctor", "s", "--json").json["verdicts"]
 
     checks = [verdict["check"] for verdict in verdicts]
-    assert [f"domain {domain}" in checks for domain in domains] == [True] * MOST_DOMAINS
+    for domain in domains:
+        assert f"domain {domain}" in checks
     assert checks.count("writers") == 1
 
 
@@ -118,11 +119,9 @@ def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) 
 def test_all_output_passes_one_function() -> None:
     """Other ways to print would let control characters through."""
     package = Path(__file__).resolve().parents[2] / "noted_time_cli"
-    file_names = {
-        file.name
-        for file in package.rglob("*.py")
-        for word in ("typer.echo(", "click.echo(", "sys.stdout.write(")
-        if word in file.read_text()
-    }
+    file_names = set()
+    for file in package.rglob("*.py"):
+        if re.search(r"typer\.echo\(|click\.echo\(|sys\.stdout\.write\(", file.read_text()):
+            file_names.add(file.name)
 
     assert file_names == {"output.py"}

@@ -71,11 +71,13 @@ async def test_seal_of_many_writers_lets_others_run(memory: WatchedMemory) -> No
             shown_states.add((list_marks(controller)[-1].final, stream.final_cut is not None))
         late = await deliver(controller, Note("w0", many))
 
-    steps = [
-        max(after[column] - before[column] for before, after in pairwise(progress))
-        for column in (0, 1)
-    ]
-    assert (steps, progress[-1]) == ([SLICE_SIZE, SLICE_SIZE], (many, many - 1))
+    finished_steps = []
+    missing_steps = []
+    for (finished, missing_count), (later_finished, later_missing) in pairwise(progress):
+        finished_steps.append(later_finished - finished)
+        missing_steps.append(later_missing - missing_count)
+    assert max(finished_steps) == max(missing_steps) == SLICE_SIZE
+    assert progress[-1] == (many, many - 1)
     assert (shown_states, late) == ({(False, False), (True, True)}, [Refused("sealed")])
 
 

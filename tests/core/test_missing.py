@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,8 +81,8 @@ class SpellList:
             self.begin(absence, seq, before, lower)
 
     def end(self, name: str, end: int | None, last: int) -> None:
-        for spell in [spell for spell in self.spells if spell.last is None]:
-            if spell.writer.writer == name:
+        for spell in [*self.spells]:
+            if spell.last is None and spell.writer.writer == name:
                 spell.end = end
                 spell.last = last
                 if end is None:
@@ -95,12 +95,16 @@ class SpellList:
             if before is not None:
                 self.spells.append(Spell(writer, start, 1, seq * 10, before, seq - 1))
             return
-        if not any(
-            spell.last is None and spell.writer.writer == writer.writer for spell in self.spells
-        ):
+        if not self.is_missing(writer.writer):
             self.spells.append(Spell(writer, start, seq, seq * 10))
         if absence.reason == "removed":
             self.end(writer.writer, lower, seq)
+
+    def is_missing(self, name: str) -> bool:
+        for spell in self.spells:
+            if spell.last is None and spell.writer.writer == name:
+                return True
+        return False
 
     def meeting(self, start: int, end: int) -> Iterator[Absence]:
         for spell in self.spells:
@@ -115,9 +119,8 @@ class SpellList:
         ]
         writers = [spell.writer for spell in spells if spell.first <= mark.seq]
         for spell in reversed(spells):  # one that narrowed may have been idle before
-            if spell.writer.reason == "narrowed" and not any(
-                spell.writer.writer == writer.writer for writer in writers
-            ):
+            names = [writer.writer for writer in writers]
+            if spell.writer.reason == "narrowed" and spell.writer.writer not in names:
                 writers.append(spell.writer)
         return writers
 
@@ -129,9 +132,18 @@ def replay_steps(steps: list[Step]) -> SpellList:
     return spell_list
 
 
-def counts(missing: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
-    names = {(writer.writer, writer.joined_later) for writer in missing.writers}
-    return missing.count, missing.joined_later, names
+def name_writers(writers: Iterable[Absence]) -> set[tuple[str, bool]]:
+    """Return the names, each with whether the writer joined later."""
+    return {(writer.writer, writer.joined_later) for writer in writers}
+
+
+def list_names(missing: Missing) -> list[str]:
+    return [writer.writer for writer in missing.writers]
+
+
+def are_same(writers: Iterable[Absence], others: Iterable[Absence]) -> bool:
+    """Whether both have the same writers, in any order."""
+    return sorted(writers, key=repr) == sorted(others, key=repr)
 
 
 @example([Step(1, {}, None, ()), Step(1, {"a": "timed_out"}, 0, ())], 0, 1, 1)
@@ -142,14 +154,13 @@ def test_window_names_writers_missing_within_it(
     """A writer counts once as a member, and once as one that joined later."""
     spell_list = replay_steps(taken)
     borders = [first + n * size for n in range(count + 1)]
-    names = [
-        {(writer.writer, writer.joined_later) for writer in spell_list.meeting(start, start + size)}
-        for start in borders[:-1]
-    ]
+    windows = spell_list.missing.find_in_windows(borders)
 
-    assert [counts(window) for window in spell_list.missing.find_in_windows(borders)] == [
-        (len(pairs), sum(is_later for _, is_later in pairs), pairs) for pairs in names
-    ]
+    for window, start in zip(windows, borders[:-1], strict=True):
+        pairs = name_writers(spell_list.meeting(start, start + size))
+        assert name_writers(window.writers) == pairs
+        assert window.count == len(pairs)
+        assert window.joined_later == sum(is_later for _, is_later in pairs)
 
 
 @example([Step(1, {}, None, ()), Step(1, {"a": "removed", "b": "not_joined"}, 5, ())])
@@ -161,7 +172,7 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
         answer = spell_list.missing.find_at_mark(mark)
         expected = spell_list.at(mark)
 
-        assert sorted(answer.writers, key=repr) == sorted(expected, key=repr)
+        assert are_same(answer.writers, expected)
         assert (answer.count, answer.is_known) == (len(expected), True)
         assert answer.joined_later == sum(writer.joined_later for writer in expected)
         joined_later = [writer.joined_later for writer in answer.writers]
@@ -176,20 +187,23 @@ def test_first_mark_without_missing_is_found(taken: list[Step], first: int, more
     """If there is none, a mark is returned with its missing members."""
     spell_list = replay_steps(taken)
     last = first + more
-    absent = {
-        seq: [
-            spell.writer
-            for spell in spell_list.spells
-            if not spell.writer.joined_later
-            and spell.first <= seq <= (LAST_LOWER if spell.last is None else spell.last)
-        ]
-        for seq in range(first, last + 1)
+    missing_members = {
+        seq: list_members_missing_at(spell_list, seq) for seq in range(first, last + 1)
     }
-    without = [seq for seq, names in absent.items() if not names]
-    seq, names = spell_list.missing.find_seq_without(first, last)
+    seqs_without = [seq for seq, members in missing_members.items() if not members]
+    seq, members = spell_list.missing.find_seq_without(first, last)
 
-    assert seq in (without[:1] or absent)
-    assert sorted(names, key=repr) == sorted(absent[seq], key=repr)
+    assert seq in (seqs_without[:1] or missing_members)
+    assert are_same(members, missing_members[seq])
+
+
+def list_members_missing_at(spell_list: SpellList, seq: int) -> list[Absence]:
+    members = []
+    for spell in spell_list.spells:
+        last = LAST_LOWER if spell.last is None else spell.last
+        if not spell.writer.joined_later and spell.first <= seq <= last:
+            members.append(spell.writer)
+    return members
 
 
 @example([Step(1, {"a": "timed_out"}, None, ())], 90, set())
@@ -201,32 +215,35 @@ def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: se
     spell_list = replay_steps(taken)
     last = spell_list.marks[-1].lower if spell_list.marks else None
     spell_list.missing.forget_before(at, last, members)
-    old_spells = [
-        spell
-        for spell in spell_list.spells
-        if spell.opened_at < at and (spell.last is not None or spell.writer.writer not in members)
-    ]
-    # a spell without times is not kept, so forgetting it makes nothing unknown
-    ends = [
-        last if spell.end is None else spell.end for spell in old_spells if spell.start != spell.end
-    ]
-    known_from = max((end for end in ends if end is not None), default=MIN_INT64)
-    spell_list.spells = [spell for spell in spell_list.spells if spell not in old_spells]
+    known_from = MIN_INT64
+    for spell in [*spell_list.spells]:
+        is_of_member = spell.last is None and spell.writer.writer in members
+        if spell.opened_at >= at or is_of_member:
+            continue
+        spell_list.spells.remove(spell)
+        end = last if spell.end is None else spell.end
+        # a spell without times is not kept, so forgetting it makes nothing unknown
+        if end is not None and spell.start != spell.end:
+            known_from = max(known_from, end)
 
     assert spell_list.missing.known_from == known_from
     for mark in spell_list.marks:
         answer = spell_list.missing.find_at_mark(mark)
-        assert sorted(answer.writers, key=repr) == sorted(spell_list.at(mark), key=repr)
+        assert are_same(answer.writers, spell_list.at(mark))
         assert answer.is_known == (mark.lower > known_from)
     windows = spell_list.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
     assert [window.is_known for window in windows] == [False, True]
+
+
+def build_absences(names: list[str], from_time: int) -> list[Absence]:
+    return [Absence(name, "timed_out", 1, 5, {}, from_time) for name in names]
 
 
 def test_windows_name_who_was_missing_when_asked() -> None:
     """Their intervals may be forgotten meanwhile, and others begin."""
     missing = MissingWriters()
     names = [f"w{n}" for n in range(9)]
-    missing.take(2, 5, (10, 20), [Absence(name, "timed_out", 1, 5, {}, 10) for name in names], ())
+    missing.take(2, 5, (10, 20), build_absences(names, from_time=10), ())
     missing.take(3, 6, (20, 30), (), names[:5])
     windows = missing.find_in_windows([10, 20, 30])
     named_windows = [next(windows)]
@@ -234,24 +251,21 @@ def test_windows_name_who_was_missing_when_asked() -> None:
     missing.take(4, 8, (30, 40), [Absence("later", "not_joined", 1, None, {}, 10)], ())
     named_windows += windows
 
-    assert [[writer.writer for writer in window.writers] for window in named_windows] == [
-        names,
-        names[5:],
-    ]
+    assert [list_names(window) for window in named_windows] == [names, names[5:]]
     (window,) = missing.find_in_windows([10, 20])
-    assert [writer.writer for writer in window.writers] == ["later"]
+    assert list_names(window) == ["later"]
 
 
 def test_at_most_a_hundred_missing_writers_are_named() -> None:
     """All are counted."""
     missing = MissingWriters()
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
-    missing.take(2, 0, (10, 20), [Absence(name, "timed_out", 1, 5, {}, 5) for name in names], ())
+    missing.take(2, 0, (10, 20), build_absences(names, from_time=5), ())
     (window,) = missing.find_in_windows([10, 20])
     mark = missing.find_at_mark(Mark(2, 20, 20, StreamCut({})))
 
     for answer in (window, mark):
-        assert ([writer.writer for writer in answer.writers], answer.count) == (names[:-1], 101)
+        assert (list_names(answer), answer.count) == (names[:-1], 101)
 
 
 def test_mark_names_at_most_a_hundred_excluded_writers() -> None:

@@ -51,16 +51,22 @@ class Answers(Loopback):
         prefix = query["prefix"]
         after = query.get("start-after", "")
         listed_keys = [key for key in self.keys if key.startswith(prefix) and key > after]
-        inner = {f"{prefix}{k[len(prefix) :].partition('/')[0]}/" for k in listed_keys}
-        if "delimiter" in query:
-            listed_keys = [key for key in listed_keys if "/" not in key[len(prefix) :]]
-            inner = {prefix for prefix in inner if prefix[:-1] not in listed_keys}
-        token = "<NextContinuationToken>1</NextContinuationToken>" * self.is_looping
-        prefixes = (f"<CommonPrefixes><Prefix>{escape(e)}</Prefix></CommonPrefixes>" for e in inner)
+        contents = ""
+        prefixes = set[str]()
+        for key in listed_keys:
+            name, slash, _ = key[len(prefix) :].partition("/")
+            if "delimiter" in query and slash:
+                prefixes.add(f"{prefix}{name}/")
+            else:
+                contents += OBJECT.format(escape(key), 1)
+        for inner_prefix in prefixes:
+            contents += f"<CommonPrefixes><Prefix>{escape(inner_prefix)}</Prefix></CommonPrefixes>"
+        token = ""
+        if self.is_looping:
+            token = "<NextContinuationToken>1</NextContinuationToken>"  # noqa: S105 - of a page
         return (
             f"<ListBucketResult><IsTruncated>{str(self.is_looping).lower()}</IsTruncated>{token}"
-            f"<KeyCount>0</KeyCount>{''.join(OBJECT.format(escape(k), 1) for k in listed_keys)}"
-            f"{''.join(prefixes) if 'delimiter' in query else ''}</ListBucketResult>"
+            f"<KeyCount>0</KeyCount>{contents}</ListBucketResult>"
         )
 
 
@@ -77,9 +83,18 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
 
 
 def list_segment(list_s: float = 60.0, directory: ObjectPath = DIRECTORY) -> list[str]:
-    can_resume = None if directory.name == "flights" else lambda _: False
-    listing = ObjectStore("s3://lake", list_s).watch(directory, lambda: 0.0, can_resume)
+    can_resume = None if directory.name == "flights" else never_resume
+    listing = ObjectStore("s3://lake", list_s).watch(directory, stand_still, can_resume)
     return sorted(listing.list_now())
+
+
+def never_resume(_: object) -> bool:
+    return False
+
+
+def stand_still() -> float:
+    """Return the time of a clock that stands still."""
+    return 0.0
 
 
 @pytest.mark.parametrize(

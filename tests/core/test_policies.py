@@ -20,9 +20,10 @@ def test_policies_pass_writers_but_no_rows(kind: LackKind) -> None:
     """One of `missing` and `late` varies, and the other warns; other lacks always fail."""
     lack = Lack(kind=kind, status="incomplete", sentence="")
     answer = Completeness(status="incomplete", lacks=(lack,), sentence="", remedy="")
-    by_missing = [apply_policy(answer, policy, "warn") for policy in POLICIES]
-    by_late = [apply_policy(answer, "warn", policy) for policy in POLICIES]
 
-    for answers, expected in ((by_missing, BY_MISSING), (by_late, BY_LATE)):
-        statuses = tuple((answer.status, answer.lacks[0].status) for answer in answers)
-        assert statuses == tuple((status, status) for status in expected.get(kind, FAILED))
+    for policy, status in zip(POLICIES, BY_MISSING.get(kind, FAILED), strict=True):
+        by_missing = apply_policy(answer, policy, "warn")
+        assert (by_missing.status, by_missing.lacks[0].status) == (status, status)
+    for policy, status in zip(POLICIES, BY_LATE.get(kind, FAILED), strict=True):
+        by_late = apply_policy(answer, "warn", policy)
+        assert (by_late.status, by_late.lacks[0].status) == (status, status)

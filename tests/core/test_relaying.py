@@ -27,18 +27,18 @@ class Process:
     sent: list[tuple[str, Mark]] = field(default_factory=list)
 
 
-@dataclass
 class World:
     """A log of two segments and more, the marks of its stream, and the log of marks."""
 
-    now: int = 0
-    written: list[int] = field(default_factory=lambda: [0, 0])
-    readable: list[int] = field(default_factory=lambda: [0, 0])
-    added: list[int] = field(default_factory=lambda: [0, 0])
-    marks: dict[str, list[Mark]] = field(default_factory=lambda: {domain: [] for domain in DOMAINS})
-    log: list[tuple[str, Mark]] = field(default_factory=list)
-    relays: list[Process] = field(default_factory=lambda: [Process() for _ in range(RELAYS)])
-    killed: list[Process] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.now = 0
+        self.written = [0, 0]
+        self.readable = [0, 0]
+        self.added = [0, 0]
+        self.marks: dict[str, list[Mark]] = {domain: [] for domain in DOMAINS}
+        self.log: list[tuple[str, Mark]] = []
+        self.relays = [Process() for _ in range(RELAYS)]
+        self.killed: list[Process] = []
 
     def act(self, kind: str, choice: int) -> None:
         segment = choice % len(self.written)
@@ -146,10 +146,11 @@ def test_sealed_stream_ends_with_a_final_mark() -> None:
 
 def test_relay_continues_after_the_last_record() -> None:
     """A slower relay wrote it last, and a compacted log keeps the last record of each domain."""
-    older, newer, waits = (Mark(n, n, n, StreamCut({})) for n in (1, 2, 3))
+    older = Mark(1, 1, 1, StreamCut({}))
+    newer = Mark(2, 2, 2, StreamCut({}))
     queue = RelayQueue()
     queue.record_written("default", newer)
-    queue.add("default", [waits])
+    queue.add("default", [Mark(3, 3, 3, StreamCut({}))])
     queue.record_written("default", older)
 
     assert (queue.newest("default"), queue.due(0)) == (older, [])
@@ -167,7 +168,9 @@ def test_segment_without_rows_is_still_new() -> None:
 
 def test_mark_waits_until_it_or_a_later_one_is_written() -> None:
     """Another mark of its number is not."""
-    first, mark, later_mark = (Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3))
+    first = Mark(1, 10, 10, StreamCut({0: 1}))
+    mark = Mark(2, 20, 20, StreamCut({0: 2}))
+    later_mark = Mark(3, 30, 30, StreamCut({0: 3}))
     queue = RelayQueue()
     queue.add("default", [first, mark, later_mark])
 

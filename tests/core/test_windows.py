@@ -50,17 +50,22 @@ tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
 def scan_windows(marks: list[Mark], start: int, end: int) -> CompleteWindow:
     """Compute a window by looking at every mark."""
     to = next(mark for mark in marks if mark.lower >= end)
-    before = [m for m in marks if m.seq <= to.seq and m.upper_is_bound and m.upper < start][-1:]
-    over = [mark for mark in marks if mark.lower > start and mark.seq <= to.seq]
+    from_cut = None
+    excluded_writers: dict[str, None] = {}
+    for mark in marks[: marks.index(to) + 1]:
+        if mark.upper_is_bound and mark.upper < start:
+            from_cut = mark.cut
+        if mark.lower > start:
+            excluded_writers |= dict.fromkeys(mark.excluded)
     return CompleteWindow(
         start,
         end,
-        before[0].cut if before else StreamCut({}),
+        StreamCut({}) if from_cut is None else from_cut,
         to.cut,
         to.seq,
         to.written_at,
-        tuple(dict.fromkeys(name for mark in over for name in mark.excluded)),
-        exact=bool(before),
+        tuple(excluded_writers),
+        exact=from_cut is not None,
     )
 
 
@@ -80,16 +85,20 @@ def test_windows_equal_a_scan_of_all_marks(
     kept_marks = history.after(0, 99)
     windows = list(find_complete_windows(history, tiling, after=after, limit=limit))
 
-    assert windows == [scan_windows(kept_marks, w.start, w.start + tiling.size_ms) for w in windows]
-    assert [w.start for w in windows] == list_expected_starts(kept_marks, tiling, after)[:limit]
+    starts = list_expected_starts(kept_marks, tiling, after)[:limit]
+    assert windows == [scan_windows(kept_marks, start, start + tiling.size_ms) for start in starts]
 
 
 def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
     if not marks:
         return []
     begin = marks[0].lower if after is None else after
-    starts = (time for time in range(-80, 80) if (time - tiling.origin) % tiling.size_ms == 0)
-    return [start for start in starts if begin < start + tiling.size_ms <= marks[-1].lower]
+    starts = []
+    for time in range(-80, 80):
+        is_start = (time - tiling.origin) % tiling.size_ms == 0
+        if is_start and begin < time + tiling.size_ms <= marks[-1].lower:
+            starts.append(time)
+    return starts
 
 
 @pytest.mark.parametrize(
@@ -121,12 +130,10 @@ def test_window_has_the_mark_of_the_verdict_on_its_end(
     windows = list(
         find_complete_windows(history, tiling, after=-25, limit=99, coverage=domain.coverage)
     )
-    verdicts = [judge_time(domain, Requirement(), window.end) for window in windows]
+    for window in windows:
+        verdict = judge_time(domain, Requirement(), window.end)
 
-    assert [window.seq for window in windows] == [
-        verdict.mark and verdict.mark.seq for verdict in verdicts
-    ]
-    for window, verdict in zip(windows, verdicts, strict=True):
+        assert window.seq == (verdict.mark and verdict.mark.seq)
         assert verdict.gaps is not None
         assert window.before_first_mark or not verdict.gaps.before_first_mark
         assert not (window.before_first_mark and history.has_all_rows(window.seq))
@@ -142,8 +149,8 @@ def test_a_window_has_a_size(size_ms: int) -> None:
 def test_window_survives_json(marks: list[Mark], tiling: Tiling) -> None:
     windows = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
-    answers = [as_json(window) for window in windows]
-    assert [read_json(CompleteWindow, answer) for answer in answers] == windows
+    for window in windows:
+        assert read_json(CompleteWindow, as_json(window)) == window
 
 
 def test_fields_of_a_newer_controller_are_ignored() -> None:
@@ -162,12 +169,23 @@ quarters = st.integers(-8, 40)
 
 def draw_reports(unit_ms: int) -> st.SearchStrategy[LateReport]:
     """Return reports whose times are multiples of a unit."""
+
+    def build_report(
+        writer: str, rows: int, min_units: int, length: int, seen_units: int
+    ) -> LateReport:
+        seen_at = seen_units * unit_ms
+        return LateReport(
+            writer,
+            rows,
+            min_units * unit_ms,
+            (min_units + length) * unit_ms,
+            seen_at,
+            seen_at,
+            seen_served_ms=seen_at,
+        )
+
     return st.builds(
-        lambda writer, rows, min_units, length, seen_units: LateReport(
-            *(writer, rows, min_units * unit_ms, (min_units + length) * unit_ms),
-            *(seen_units * unit_ms, seen_units * unit_ms),
-            seen_served_ms=seen_units * unit_ms,
-        ),
+        build_report,
         st.sampled_from("abc"),
         st.integers(1, 9),
         quarters,
@@ -177,6 +195,10 @@ def draw_reports(unit_ms: int) -> st.SearchStrategy[LateReport]:
 
 
 reports = draw_reports(HOUR_MS // 4)
+
+
+def find_place(report: LateReport) -> LatePlace:
+    return report.place
 
 
 def rows_of(late: Late) -> dict[str, int]:
@@ -206,14 +228,14 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
 
     rows_found = rows_of(answer)
     kept_reports = list(late)
-    assert all(
-        writer.may_lie_outside == ((writer.min_time or 0) < first or writer.max_time >= end)
-        for writer in answer.writers
-    )
+    for writer in answer.writers:
+        lies_outside = (writer.min_time or 0) < first or writer.max_time >= end
+        assert writer.may_lie_outside == lies_outside
     assert sum_rows(given) == sum_rows(kept_reports)
     assert rows_found == sum_rows(list_meeting(kept_reports, first, end))
     assert Counter(rows_found) >= Counter(sum_rows(list_meeting(given, first, end)))
-    if first % HOUR_MS == end % HOUR_MS == 0:
+    is_full_hour = first % HOUR_MS == 0 and end % HOUR_MS == 0
+    if is_full_hour:
         assert rows_found == sum_rows(list_meeting(given, first, end))
 
 
@@ -228,10 +250,11 @@ def test_dropped_reports_are_not_known(given: list[LateReport], most: int, start
     end = (start + 4) * HOUR_MS // 4
     found_reports = late.find_between(first, end)
 
-    assert sorted(filter(None, known_reports.values()), key=repr) == sorted(late, key=repr)
-    assert not found_reports.is_known or Counter(rows_of(found_reports)) >= Counter(
-        sum_rows(list_meeting(given, first, end))
-    )
+    kept_reports = [report for report in known_reports.values() if report is not None]
+    assert sorted(kept_reports, key=repr) == sorted(late, key=repr)
+    if found_reports.is_known:
+        given_rows = sum_rows(list_meeting(given, first, end))
+        assert Counter(rows_of(found_reports)) >= Counter(given_rows)
     if most >= len({report.writer for report in given}) * 4:
         assert (sum_rows(list(late)), found_reports.is_known) == (sum_rows(given), True)
 
@@ -241,17 +264,18 @@ def test_single_windows_equal_a_series(given: list[LateReport], start: int, coun
     late = LateReports()
     for report in given:
         late.add(report)
-    sorted_reports = LateReports(sorted(late, key=lambda report: report.place))
+    sorted_reports = LateReports(sorted(late, key=find_place))
     borders = [start * HOUR_MS // 2 + n * HOUR_MS for n in range(count + 1)]
 
-    alone = [late.find_between(*window) for window in pairwise(borders)]
-    assert list(sorted_reports.find_in_windows(borders)) == alone
+    windows = zip(sorted_reports.find_in_windows(borders), pairwise(borders), strict=True)
+    for late_rows, (begin, end) in windows:
+        assert late_rows == late.find_between(begin, end)
 
 
 @given(
     marks=chains,
     tiling=tilings,
-    rows=st.lists(draw_reports(1), max_size=6, unique_by=lambda report: report.place),
+    rows=st.lists(draw_reports(1), max_size=6, unique_by=find_place),
     since=st.integers(0, 20),
     after=st.none() | st.integers(-25, 40),
     seals=st.booleans(),
@@ -284,7 +308,9 @@ def test_late_rows_before_the_kept_reports_are_not_known() -> None:
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, seen_served_ms=100)])
     forgotten_keys = list(late.forget_before(101))
 
-    assert [late.find_between(start, 50).is_known for start in (10, 19, 20)] == [False, False, True]
+    assert not late.find_between(10, 50).is_known
+    assert not late.find_between(19, 50).is_known
+    assert late.find_between(20, 50).is_known
     assert forgotten_keys == [("pos", 0, 0, 0)]
 
 
@@ -302,8 +328,9 @@ def test_reports_of_many_writers_drop_the_oldest() -> None:
 
 def test_writer_with_most_reports_is_merged_first() -> None:
     late = LateReports()
-    for hour in range(4):
-        late.add(LateReport("many", 1, hour * HOUR_MS, (hour or 9) * HOUR_MS, hour, hour), limit=5)
+    for hour, last_hour in enumerate((9, 1, 2, 3)):
+        times = (hour * HOUR_MS, last_hour * HOUR_MS)
+        late.add(LateReport("many", 1, *times, hour, hour), limit=5)
     late.add(LateReport("few", 1, 0, 0, 9, 9), limit=5)
     late.add(LateReport("one", 1, 0, 0, 9, 9), limit=5)
 
@@ -318,9 +345,9 @@ def test_writer_with_most_reports_is_merged_first() -> None:
 
 
 def test_reports_of_one_time_merge_in_arrival_order() -> None:
-    arrived_reports = [
-        LateReport("w", 1, 0, 0, hour * HOUR_MS, hour * HOUR_MS) for hour in (3, 1, 2, 0)
-    ]
+    arrived_reports = []
+    for seen_at in (3 * HOUR_MS, 1 * HOUR_MS, 2 * HOUR_MS, 0):
+        arrived_reports.append(LateReport("w", 1, 0, 0, seen_at, seen_at))
     late = LateReports(arrived_reports)
     late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), limit=4)
 
@@ -330,17 +357,20 @@ def test_reports_of_one_time_merge_in_arrival_order() -> None:
     assert hours == [(0, 0), (0, 1), (2, 3)]
 
 
+def make_history(*lowers: int) -> MarkHistory:
+    history = MarkHistory()
+    for seq, lower in enumerate(lowers, 1):
+        history.append(Mark(seq, lower, lower, StreamCut({})))
+    return history
+
+
 def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
     """A time near the first kept mark may be the end of the window before."""
     lower = LEAST_UNIX_MS + 1
     seconds = 1_357_034_220
-    history, lower_history = (
-        MarkHistory([Mark(1, lower_time, lower_time, StreamCut({}))])
-        for lower_time in (lower, lower - 1)
-    )
-    history_in_seconds = MarkHistory(
-        Mark(n, time, time, StreamCut({})) for n, time in ((1, seconds), (2, lower))
-    )
+    history = make_history(lower)
+    lower_history = make_history(lower - 1)
+    history_in_seconds = make_history(seconds, lower)
 
     with pytest.raises(ImplausibleTime):
         check_windows(seconds, Tiling(10), history)
@@ -365,7 +395,8 @@ def test_window_names_only_writers_that_lack_rows(reason: MissingReason, from_ti
     missing = MissingWriters()
     missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, from_time)], ())
 
-    assert [window.count for window in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
+    windows = [*missing.find_in_windows([0, 10, 20, 30, 40])]
+    assert [window.count for window in windows] == [0, 0, 0, 0]
 
 
 def test_window_before_the_first_mark_is_not_vouched_for() -> None:
@@ -376,7 +407,8 @@ def test_window_before_the_first_mark_is_not_vouched_for() -> None:
 
     coverages = [(window.before_first_mark, window.missing.is_known) for window in windows]
     assert coverages == [(True, False), (True, False), (False, True)]
-    assert [coverage.assess_mark(mark, 10, time) for time in (19, 20)] == windows[1:]
+    assert coverage.assess_mark(mark, 10, 19) == windows[1]
+    assert coverage.assess_mark(mark, 10, 20) == windows[2]
     assert coverage.assess_mark(mark, None, 10, has_all_rows=True) == windows[2]
 
 
@@ -392,16 +424,19 @@ def test_windows_of_a_zone_are_contiguous(time: int, size: int, zone: str) -> No
     end = tiling.end_of(start)
 
     assert start <= time < end
-    assert [tiling.start_of(time) for time in (start, end - 1, end)] == [start, start, end]
+    assert tiling.start_of(start) == start
+    assert tiling.start_of(end - 1) == start
+    assert tiling.start_of(end) == end
 
 
 def test_days_of_a_zone_last_23_to_25_hours() -> None:
     berlin = Tiling(DAY_MS, zone=ZoneInfo("Europe/Berlin"))
     midnights = ("2026-03-29T00:00+01:00", "2026-10-25T00:00+02:00", "2026-11-26T00:00+01:00")
-    starts = [parse_time(midnight) for midnight in midnights]
 
-    assert [berlin.start_of(start + 12 * HOUR_MS) for start in starts] == starts
-    assert [berlin.end_of(start) - start for start in starts] == [h * HOUR_MS for h in (23, 25, 24)]
+    for midnight, hours in zip(midnights, (23, 25, 24), strict=True):
+        start = parse_time(midnight)
+        assert berlin.start_of(start + 12 * HOUR_MS) == start
+        assert berlin.end_of(start) - start == hours * HOUR_MS
 
 
 @pytest.mark.parametrize("size", [7, HOUR_MS])

@@ -22,13 +22,20 @@ LOG_CALL = re.compile(
     r'\s*"(\w+)"(?: if [^,]* else "(\w+)")?'
 )
 
-RULES: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]
-]
 BOARD: dict[str, Any] = json.loads(DASHBOARD.read_text())
-TARGETS = [target for panel in BOARD["panels"] for target in panel["targets"]]
-QUERIES = [each["expr"] for each in TARGETS + RULES]
-QUERIES += filter(None, (each.get("definition") for each in BOARD["templating"]["list"]))
+
+RULES: list[dict[str, Any]] = []
+for rule_group in yaml.safe_load(ALERTS.read_text())["groups"]:
+    RULES += rule_group["rules"]
+
+TARGETS: list[dict[str, Any]] = []
+for board_panel in BOARD["panels"]:
+    TARGETS += board_panel["targets"]
+
+QUERIES: list[str] = [query["expr"] for query in TARGETS + RULES]
+for board_variable in BOARD["templating"]["list"]:
+    if board_variable.get("definition"):
+        QUERIES.append(board_variable["definition"])
 
 
 def find_metrics(text: str) -> set[str]:
@@ -54,11 +61,14 @@ def list_rows(heading: str) -> dict[str, set[str]]:
     section = MONITORING.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
     names = re.findall(r"`([a-z_]+)(?:{([a-z,]+)})?", " ".join(cells))
-    return {name: set(filter(None, labels.split(","))) for name, labels in names}
+    return {name: set(labels.split(",")) - {""} for name, labels in names}
 
 
 def list_logged_events() -> set[str]:
     """Return the events that the controller's code logs, and the command that runs it."""
-    tops = (ROOT / "controller", ROOT / "noted_time_cli" / "server")
-    code = "".join(source.read_text() for top in tops for source in top.rglob("*.py"))
-    return {event for call in LOG_CALL.findall(code) for event in call if event}
+    events = set[str]()
+    for package in (ROOT / "controller", ROOT / "noted_time_cli" / "server"):
+        for source in package.rglob("*.py"):
+            for events_of_call in LOG_CALL.findall(source.read_text()):
+                events.update(events_of_call)
+    return events - {""}

@@ -77,17 +77,15 @@ def codes(
 
 def test_token_is_valid_at_both_replicas(two: Two, name: str, tokens: Mapping[str, str]) -> None:
     """This holds for notes, which are forwarded in frames, and for other requests."""
-    answers = {
-        token_name: codes(two, tokens[token_name], "POST", f"{name}/notes", JOINING)
-        for token_name in ("writes", "reads", "unknown")
-    }
-    reads = [
-        codes(two, tokens["reads"], "GET", f"{name}/{resource}")
-        for resource in ("explain", "marks")
-    ]
+    answers_to_notes = {}
+    for token_name in ("writes", "reads", "unknown"):
+        token = tokens[token_name]
+        answers_to_notes[token_name] = codes(two, token, "POST", f"{name}/notes", JOINING)
 
-    assert [*reads, codes(two, tokens["admin"], "PUT", name)] == [[(200, "")] * 2] * 3
-    assert answers == {
+    assert codes(two, tokens["reads"], "GET", f"{name}/explain") == [(200, "")] * 2
+    assert codes(two, tokens["reads"], "GET", f"{name}/marks") == [(200, "")] * 2
+    assert codes(two, tokens["admin"], "PUT", name) == [(200, "")] * 2
+    assert answers_to_notes == {
         "writes": [(200, "")] * 2,
         "reads": [(403, "forbidden")] * 2,
         "unknown": [(401, "unauthenticated")] * 2,
@@ -99,8 +97,10 @@ def test_no_log_contains_token(two: Two, name: str, tokens: Mapping[str, str]) -
     for token in tokens.values():
         codes(two, token, "POST", f"{name}/notes", JOINING)
         codes(two, token, "PUT", name)
-    texts = [replica.text() for replica in two]
-    secrets = [token.split("_", 2)[2] for token in tokens.values()]
 
-    assert [secret for secret in secrets if any(secret in text for text in texts)] == []
-    assert ["audit" in text for text in texts] == [True, True]
+    for replica in two:
+        text = replica.text()
+        assert "audit" in text
+        for token in tokens.values():
+            secret = token.split("_", 2)[2]
+            assert secret not in text

@@ -8,7 +8,16 @@ import pytest
 
 from controller.store.port import Leases, StoreUnavailable
 from tests.controller.api.wire import Wire
-from tests.replicas.one_replica import BUCKETS, HERE, OTHER, RESULTS, THERE, Replica
+from tests.replicas.one_replica import (
+    BUCKETS,
+    HERE,
+    OTHER,
+    RESULTS,
+    THERE,
+    Replica,
+    list_codes,
+    list_statuses,
+)
 from tests.replicas.replica_processes import note_time, read_buckets, read_lowers
 from tests.support.controllers import wait_until_async
 from tests.support.http import problem
@@ -29,28 +38,27 @@ async def test_waiting_notes_are_committed_before_release(this: Replica) -> None
     """The callers get their answers from this replica."""
     async with this.store.watch.hold(this.note(HERE)) as first:
         requests = [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
-        await wait_until_async(lambda: this.controller._committer.depth == 3)
+        await this.wait_for_depth(3)
         this.controller.prepare_to_stop()
     answers = await asyncio.gather(first, *requests)
-    await wait_until_async(lambda: not this.controller.owns(HERE))
+    await this.wait_until_released()
 
-    assert ([answer.status_code for answer in answers], this.owner.frames) == ([200] * 4, [])
+    assert (list_statuses(answers), this.owner.frames) == ([200] * 4, [])
 
 
 async def test_requests_after_release_go_to_new_owner(this: Replica) -> None:
     """Notes and other requests are forwarded unchanged."""
     this.controller.prepare_to_stop()
-    await wait_until_async(lambda: not this.controller.owns(HERE))
-    requests = [
-        asyncio.create_task(this.note(HERE)),
-        asyncio.create_task(this.client.get(f"/v1/streams/{HERE}/explain")),
-    ]
+    await this.wait_until_released()
+    note_request = asyncio.create_task(this.note(HERE))
+    question = asyncio.create_task(this.explain(HERE))
     await asyncio.sleep(0.1)
-    early = [request.done() for request in requests]
+    are_answered_early = (note_request.done(), question.done())
     this.store.leases = Leases(BUCKETS, frozenset(), EVERYTHING, 1)
-    note_answer, explanation = await asyncio.gather(*requests)
+    note_answer, explanation = await asyncio.gather(note_request, question)
 
-    assert (early, note_answer.content, explanation.json()) == ([False, False], RESULTS.body, {})
+    assert are_answered_early == (False, False)
+    assert (note_answer.content, explanation.json()) == (RESULTS.body, {})
 
 
 async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> None:
@@ -60,16 +68,17 @@ async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> Non
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: this.controller.ownership.is_last)
     async with asyncio.timeout(4):  # less than such requests are held otherwise
-        answers = [await this.note(HERE), await this.client.get(f"/v1/streams/{HERE}/explain")]
+        answers = [await this.note(HERE), await this.explain(HERE)]
 
-    refusals = [(*problem(answer)[:2], answer.headers["retry-after"]) for answer in answers]
-    assert refusals == [(503, "no_owner", "1")] * 2
+    for answer in answers:
+        assert problem(answer)[:2] == (503, "no_owner")
+        assert answer.headers["retry-after"] == "1"
 
 
 async def test_stopping_replica_acquires_no_bucket(this: Replica) -> None:
     """This includes buckets without an owner."""
     this.controller.prepare_to_stop()
-    await wait_until_async(lambda: not this.controller.owns(HERE))
+    await this.wait_until_released()
     this.controller.ownership.refresh_soon()
     await asyncio.sleep(0.3)
 
@@ -81,12 +90,12 @@ async def test_streams_are_released_after_failed_commit(this: Replica) -> None:
     this.store.watch.failures = [StoreUnavailable("away")]
     async with this.store.watch.hold(this.note(HERE)) as first:
         behind = asyncio.create_task(this.note(HERE))
-        await wait_until_async(lambda: this.controller._committer.depth == 1)
+        await this.wait_for_depth(1)
         this.controller.prepare_to_stop()
     answers = await asyncio.gather(first, behind)
     await wait_until_async(lambda: not this.store.leases.mine)
 
-    assert [problem(answer)[:2] for answer in answers] == [(503, "unavailable")] * 2
+    assert list_codes(answers) == [(503, "unavailable")] * 2
 
 
 def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> Wire:

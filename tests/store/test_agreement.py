@@ -63,42 +63,45 @@ def draw_integers(
     )
 
 
-STRATEGIES: dict[type, Callable[[Any], st.SearchStrategy[Any]]] = {
-    inspect.NoneType: lambda _: st.none(),
-    inspect.BoolType: lambda _: st.booleans(),
-    inspect.IntType: lambda kind: draw_integers(kind.ge, kind.le),
-    inspect.StrType: lambda _: names,
-    inspect.AnyType: lambda _: st.none() | draw_integers() | names | st.lists(names),
-    inspect.UnionType: lambda kind: st.one_of(
-        [draw_type(alternative) for alternative in kind.types]
-    ),
-    inspect.VarTupleType: lambda kind: st.lists(
-        draw_type(kind.item_type), min_size=kind.min_length or 0, max_size=2, unique_by=repr
-    ).map(tuple),
-    inspect.DictType: lambda kind: st.dictionaries(
-        draw_type(kind.key_type), draw_type(kind.value_type), max_size=2
-    ),
-    inspect.StructType: lambda kind: build(kind.cls),
-    inspect.NamedTupleType: lambda kind: build(kind.cls),
-    inspect.CustomType: lambda _: st.builds(StreamCut, positions),
+STRATEGIES: dict[type, st.SearchStrategy[Any]] = {
+    inspect.NoneType: st.none(),
+    inspect.BoolType: st.booleans(),
+    inspect.StrType: names,
+    inspect.AnyType: st.none() | draw_integers() | names | st.lists(names),
+    inspect.CustomType: st.builds(StreamCut, positions),
 }
-"""By the kind of a field's type. Texts are names, which are few."""
+"""By the kind of a field's type, if that says all. Texts are names, which are few."""
 
 
-def draw_type(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - a type or its metadata
-    if not isinstance(kind, inspect.Metadata):
-        return STRATEGIES[type(kind)](kind)
-    choices = (kind.extra_json_schema or {}).get("enum")
-    return st.sampled_from(choices) if choices else draw_type(kind.type)
+def draw_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
+    match kind:
+        case inspect.Metadata():
+            choices = (kind.extra_json_schema or {}).get("enum")
+            return st.sampled_from(choices) if choices else draw_type(kind.type)
+        case inspect.IntType():
+            return draw_integers(kind.ge, kind.le)
+        case inspect.UnionType():
+            return st.one_of([draw_type(alternative) for alternative in kind.types])
+        case inspect.VarTupleType():
+            elements = draw_type(kind.item_type)
+            min_size = kind.min_length or 0
+            return st.lists(elements, min_size=min_size, max_size=2, unique_by=repr).map(tuple)
+        case inspect.DictType():
+            return st.dictionaries(draw_type(kind.key_type), draw_type(kind.value_type), max_size=2)
+        case inspect.StructType() | inspect.NamedTupleType():
+            return build(kind.cls)
+        case _:
+            return STRATEGIES[type(kind)]
 
 
 def build(kind: type, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Return instances with these fields, and any values of the types of the others."""
     info: Any = inspect.type_info(kind)
-    other_fields = (field for field in info.fields if field.name not in fields)
-    return st.builds(
-        kind, **{field.name: draw_type(field.type) for field in other_fields}, **fields
-    )
+    strategies = dict(fields)
+    for field in info.fields:
+        if field.name not in fields:
+            strategies[field.name] = draw_type(field.type)
+    return st.builds(kind, **strategies)
 
 
 members = build(MemberRecord, writer=keys, position=positions)
@@ -111,12 +114,16 @@ backlogs = build(BacklogRecord, stream_id=ids, group=keys, policy=st.none() | po
 entries = build(LedgerEntry, stream_id=ids, domain=domains)
 few = st.integers(1, 3)
 parts = build(LedgerPart, stream_id=ids, domain=domains, seq=few, number=few)
-small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | draw_integers()
+small = st.sampled_from(range(-2 * HOUR_MS, 3 * HOUR_MS, HOUR_MS)) | draw_integers()
 reports = build(LateReport, writer=keys, min_time=st.none() | small, max_time=small)
 
 
 def make_late(stream_id: str, domain: str, report: LateReport) -> LateRecord:
     return LateRecord(stream_id, domain, *report.place, report)
+
+
+def make_late_key(record: LateRecord) -> tuple[Any, ...]:
+    return LateRecord, *record.key
 
 
 late = st.builds(make_late, ids, domains, reports)
@@ -136,7 +143,7 @@ dropped = st.one_of(
     st.tuples(st.just(StoredMembership), ids, domains, keys),
     st.tuples(st.just(ReaderRecord), ids, keys, keys),
     st.tuples(st.just(BacklogRecord), ids, keys),
-    late.map(lambda record: (LateRecord, *record.key)),
+    late.map(make_late_key),
 )
 
 
@@ -159,15 +166,26 @@ def batches(draw: st.DrawFn) -> ChangeSet:
 
 def sort_unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     """Return lists of the first stream's records, by key."""
-    of_stream = records.map(lambda record: replace(record, stream_id=IDS[0]))
-    lists = st.lists(of_stream, max_size=3, unique_by=lambda record: record.key)
-    return lists.map(lambda records: sorted(records, key=lambda record: record.key))
+    of_stream = records.map(move_to_first_stream)
+    return st.lists(of_stream, max_size=3, unique_by=find_key).map(sort_by_key)
+
+
+def move_to_first_stream(record: Any) -> Any:  # noqa: ANN401 - of any kind
+    return replace(record, stream_id=IDS[0])
+
+
+def find_key(record: Any) -> Any:  # noqa: ANN401 - of any kind
+    return record.key
+
+
+def sort_by_key(records: list[Any]) -> list[Any]:
+    return sorted(records, key=find_key)
 
 
 @st.composite
 def whole_streams(draw: st.DrawFn) -> Kept:
     """Draw all records of the first stream, each list ordered by key."""
-    members_by_name = dict(draw(st.lists(members.map(lambda member: (member.writer, member)))))
+    members_by_name = {member.writer: member for member in draw(st.lists(members))}
     return Kept(
         scales=draw(sort_unique(scales)),
         members=[members_by_name[writer] for writer in sorted(members_by_name)],
@@ -216,14 +234,12 @@ def test_load_returns_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept
 ) -> None:
     """Records may have any values and be put in any order."""
+    batch = ChangeSet(record, *written.scales, *records(*reversed(written.members)))
+    for chain in written.marks.values():
+        batch.put(*chain)
     lists: list[list[Any]] = [written.readers, written.backlogs, written.ledger, written.late]
-    batch = ChangeSet(
-        record,
-        *written.scales,
-        *records(*reversed(written.members)),
-        *(mark for chain in written.marks.values() for mark in chain),
-        *(each for some in lists for each in reversed(some)),
-    )
+    for records_of_kind in lists:
+        batch.put(*reversed(records_of_kind))
     with closing(make_store()) as store:
         store.commit(batch)
 

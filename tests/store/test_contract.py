@@ -1,5 +1,7 @@
 """The contract of the port, on every store."""
 
+from operator import attrgetter
+
 import pytest
 
 from controller.store.port import Store, StoreUnavailable
@@ -47,7 +49,8 @@ def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
     summaries = store.summaries(["trains", "nothing", "flights", "buses"])
 
     last = {"default": mark(2).mark, "ship_time": mark(1, domain="ship_time").mark}
-    assert [(summary.record, summary.last_marks, [*summary.scales]) for summary in summaries] == [
+    facts = [(summary.record, summary.last_marks, [*summary.scales]) for summary in summaries]
+    assert facts == [
         (streams[2], {"default": mark(2, "id-3").mark}, events),
         (streams[0], last, []),
         (streams[1], {}, []),
@@ -56,22 +59,17 @@ def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
 
 def test_drop_of_member_keeps_others(store: Store) -> None:
     """A drop of an unknown member does nothing."""
-    both = [
-        record
-        for stream_id in ("id-1", "id-2")
-        for record in records(member("DL"), member("UA"), of=stream_id)
-    ]
-    commit(store, stream(), stream("id-2", "ships"), *both)
+    flight_members = records(member("DL"), member("UA"), of="id-1")
+    ship_members = records(member("DL"), member("UA"), of="id-2")
+    commit(store, stream(), stream("id-2", "ships"), *flight_members, *ship_members)
 
     batch = ChangeSet()
     for key in (("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")):
         batch.drop(StoredMember, *key)
     store.commit(batch)
 
-    left = [
-        [member.writer for member in store.members(stream_id)] for stream_id in ("id-1", "id-2")
-    ]
-    assert left == [["UA"], ["DL", "UA"]]
+    assert [member.writer for member in store.members("id-1")] == ["UA"]
+    assert [member.writer for member in store.members("id-2")] == ["DL", "UA"]
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 4])
@@ -185,6 +183,6 @@ def test_batch_of_any_size_is_loaded(store: Store, count: int) -> None:
 
     commit(store, *records(*later_members), mark(1))
 
-    assert first == sorted(members, key=lambda member: member.writer)
-    by_name = sorted(later_members, key=lambda member: member.writer)
+    assert first == sorted(members, key=attrgetter("writer"))
+    by_name = sorted(later_members, key=attrgetter("writer"))
     assert (list(store.members("id-1")), read_seqs(store)) == (by_name, [1])

@@ -27,7 +27,7 @@ REVISION = importlib.import_module("migrations.versions.0002_membership")
 LAST = REVISION.LastMark(4, 40)
 NAMED = {"seq": 3, "reason": "timed_out", "began_at": 7, "last_time": 20, "from_time": 20}
 EXCLUSION = {"reason": "timed_out", "excluded_at": 7}
-STATUSES = {status for pair in STATUS_EFFECTS for status in pair}
+STATUSES: set[str] = set().union(*STATUS_EFFECTS)
 
 
 def list_timelines() -> list[dict[str, Any]]:
@@ -114,7 +114,8 @@ def test_timeline_becomes_a_status(
 
 
 def insert(connection: sa.Connection, table: str, **row: object) -> None:
-    table_clause = sa.table(f"noted_time_{table}", *map(sa.column, row))
+    columns: list[sa.ColumnClause[Any]] = [sa.column(name) for name in row]
+    table_clause = sa.table(f"noted_time_{table}", *columns)
     connection.execute(table_clause.insert().values(row))
 
 
@@ -189,16 +190,12 @@ def test_stored_rows_are_converted(empty: str, monkeypatch: pytest.MonkeyPatch) 
 
     assert read_revision(empty) == SCHEMA_REVISION
     with closing(open_store(empty)) as store:
-        memberships = {
-            stored_membership.writer: stored_membership.membership
-            for stored_membership in store.load(StoredMembership, "id-1")
-        }
+        statuses = {}
+        for stored_membership in store.load(StoredMembership, "id-1"):
+            statuses[stored_membership.writer] = stored_membership.membership.status
         (record,) = store.streams()
         stream = StreamState.load(record, store)
-    assert {writer: membership.status for writer, membership in memberships.items()} == {
-        "DL": "timed_out",
-        "AA": "counted",
-    }
+    assert statuses == {"DL": "timed_out", "AA": "counted"}
     roster = stream.aggregator.domains["default"].roster
     assert roster.missing == {"DL", "AA"}
     assert stream.missing["default"].open_writers == {"DL", "AA"}

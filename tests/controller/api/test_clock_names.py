@@ -94,7 +94,7 @@ def has_integer(shape: Any) -> bool:  # noqa: ANN401 - JSON
         return True
     inner = [shape.get("items"), shape.get("additionalProperties")]
     inner += [*shape.get("anyOf", ()), *shape.get("prefixItems", ())]
-    return any(map(has_integer, inner))
+    return any(has_integer(inner_shape) for inner_shape in inner)
 
 
 def list_wire_names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -114,7 +114,7 @@ def is_integer(kind: inspect.Type) -> bool:
     if isinstance(kind, inspect.Metadata):
         return is_integer(kind.type)
     if isinstance(kind, inspect.UnionType):
-        return any(map(is_integer, kind.types))
+        return any(is_integer(alternative) for alternative in kind.types)
     if isinstance(kind, inspect.DictType):
         return is_integer(kind.value_type)
     return isinstance(kind, inspect.IntType)
@@ -151,13 +151,15 @@ def list_structs(kind: inspect.Type) -> Iterator[type[Struct]]:
 async def list_names(call: Caller) -> set[tuple[str, str]]:
     """Return the names of all integers, each with the place that it is in."""
     document = (await call.get("/openapi.json")).json()
-    columns = [
-        (table.name, column.name)
-        for table in metadata.tables.values()
-        for column in table.columns
-        if isinstance(column.type, BigInteger | Integer)
-    ]
-    return {*list_wire_names(document), *list_stored_names(RECORD_KINDS), *columns}
+    return {*list_wire_names(document), *list_stored_names(RECORD_KINDS), *list_columns()}
+
+
+def list_columns() -> Iterator[tuple[str, str]]:
+    """Yield the integers of tables, each with its table."""
+    for table in metadata.tables.values():
+        for column in table.columns:
+            if isinstance(column.type, BigInteger | Integer):
+                yield table.name, column.name
 
 
 async def test_each_integer_names_its_clock(call: Caller) -> None:

@@ -34,9 +34,9 @@ class Explained(Calls):
         if verb == "notes":
             await self.note(rest)
         elif verb == "play":
-            every_ms, ms = (1000 * int(seconds) for seconds in rest.split())
-            for _ in range(ms // every_ms):
-                self.move_clocks("serve", every_ms)
+            every_s, seconds = rest.split()
+            for _ in range(int(seconds) // int(every_s)):
+                self.move_clocks("serve", 1000 * int(every_s))
                 time = self.time.wall - 1000
                 await self.note(f"berlin {time} 0:1; osaka {time} 0:1")
         elif verb == "explain":
@@ -49,15 +49,17 @@ class Explained(Calls):
 
     async def note(self, notes: str) -> None:
         """Send notes, which declare their time as the largest of their events."""
-        in_ms = CLOCK_TIME.sub(
-            lambda clock_time: str(DAY + 60_000 * (60 * int(clock_time[1]) + int(clock_time[2]))),
-            notes,
-        )
-        bodies = [asdict(parse_note(note)) for note in in_ms.split("; ")]
-        declared_bodies = [body | {"max_time": body["time"]} for body in bodies]
-        await self.call.note(
-            *({name: value for name, value in body.items() if value} for body in declared_bodies)
-        )
+        bodies = []
+        for note in CLOCK_TIME.sub(convert_clock_time, notes).split("; "):
+            fields = asdict(parse_note(note))
+            fields["max_time"] = fields["time"]
+            bodies.append({name: value for name, value in fields.items() if value})
+        await self.call.note(*bodies)
+
+
+def convert_clock_time(clock_time: re.Match[str]) -> str:
+    minutes = 60 * int(clock_time[1]) + int(clock_time[2])
+    return str(DAY + 60_000 * minutes)
 
 
 def build_pattern(expected: list[str]) -> re.Pattern[str]:
