@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 
@@ -29,14 +30,14 @@ def reference() -> int:
 
 
 CHECKS: dict[str, Callable[[], int]] = {
-    "ruff check": lambda: call("ruff", "check"),
-    "ruff format": lambda: call("ruff", "format", "--check"),
-    "mypy --strict": lambda: call("mypy"),
-    "import-linter": lambda: call("lint-imports", "--no-logo"),
+    "ruff check": partial(call, "ruff", "check"),
+    "ruff format": partial(call, "ruff", "format", "--check"),
+    "mypy --strict": partial(call, "mypy"),
+    "import-linter": partial(call, "lint-imports", "--no-logo"),
     "alembic check": alembic_check,
     "reference": reference,
-    "plain words": lambda: call("python", ".ci/words.py"),
-    "plain code": lambda: call("python", ".ci/density.py"),
+    "plain words": partial(call, "python", ".ci/words.py"),
+    "plain code": partial(call, "python", ".ci/density.py"),
 }
 
 

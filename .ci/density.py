@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from words import FOLDERS, list_files
@@ -66,8 +67,8 @@ def is_packed(node: ast.Assign) -> bool:
     target = node.targets[0]
     if not isinstance(target, ast.Tuple) or not isinstance(node.value, ast.Tuple):
         return False
-    names = sorted(map(ast.unparse, target.elts))
-    return names != sorted(map(ast.unparse, node.value.elts))
+    target_texts = sorted(ast.unparse(element) for element in target.elts)
+    return target_texts != sorted(ast.unparse(element) for element in node.value.elts)
 
 
 def contains(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
@@ -109,7 +110,7 @@ class Density:
 
     lines: int = 0
     names: int = 0
-    places: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    places: defaultdict[str, list[str]] = field(default_factory=partial(defaultdict, list))
 
     def add(self, path: Path, text: str) -> None:
         """Count the text of one file."""

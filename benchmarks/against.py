@@ -41,7 +41,8 @@ class Change:
     @property
     def is_beyond_noise(self) -> bool:
         """Whether every run of one tree is above every run of the other."""
-        (low_there, high_there), (low_here, high_here) = self.there.spread, self.here.spread
+        low_there, high_there = self.there.spread
+        low_here, high_here = self.here.spread
         return low_here > high_there or low_there > high_here
 
     def lines(self) -> Iterator[str]:
@@ -50,8 +51,8 @@ class Change:
         now = self.here.median
         change = f"{now / was - 1:+.0%}" if was else ""
         yield _line(self.name, digits(was), digits(now), change)
-        spreads = (" to ".join(map(digits, samples.spread)) for samples in (self.there, self.here))
-        yield f"    {', '.join(spreads)}{'; beyond the noise' if self.is_beyond_noise else ''}"
+        ending = "; beyond the noise" if self.is_beyond_noise else ""
+        yield f"    {_format_spread(self.there)}, {_format_spread(self.here)}{ending}"
 
 
 @contextmanager
@@ -95,11 +96,11 @@ def compare(
     for figure, (was, now) in values.items():
         if not (was and now):
             say(f"only {'here' if now else f'at {commit}'}: {figure}")
-    return [
-        Change(figure, Samples(tuple(was)), Samples(tuple(now)))
-        for figure, (was, now) in values.items()
-        if was and now
-    ]
+    changes = []
+    for figure, (was, now) in values.items():
+        if was and now:
+            changes.append(Change(figure, Samples(tuple(was)), Samples(tuple(now))))
+    return changes
 
 
 def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
@@ -114,10 +115,11 @@ def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
             why = ran.stderr.strip().rpartition("\n")[2] or f"status {ran.returncode}"
             raise NotMeasured(f"benchmark {name} fails {place_name}: {why}")
         figures = json.load(file)
-    return {
-        figure["name"]: figure["median"] if figure["ratio"] is None else figure["ratio"]
-        for figure in figures
-    }
+    medians = {}
+    for figure in figures:
+        ratio = figure["ratio"]
+        medians[figure["name"]] = figure["median"] if ratio is None else ratio
+    return medians
 
 
 def lines(changes: Iterable[Change], commit: str) -> Iterator[str]:
@@ -125,6 +127,11 @@ def lines(changes: Iterable[Change], commit: str) -> Iterator[str]:
     yield _line(f"median of {ROUNDS} runs: the ratio, or the value", commit[:9], "here", "change")
     for change in changes:
         yield from change.lines()
+
+
+def _format_spread(samples: Samples) -> str:
+    low, high = samples.spread
+    return f"{digits(low)} to {digits(high)}"
 
 
 def _line(name: str, was: str, now: str, change: str) -> str:

@@ -50,8 +50,8 @@ class Stream:
         rounds_of_notes = [self._round() for _ in range(rounds)]
         gc.freeze()  # a server's notes do not wait for the collector
         begun_ns = thread_time_ns()
-        for each in rounds_of_notes:
-            for note in each:
+        for notes_of_round in rounds_of_notes:
+            for note in notes_of_round:
                 self._take(note)
             self._advance()
         self.in_rounds.append((thread_time_ns() - begun_ns) / 1e3 / rounds / self.members)
@@ -119,7 +119,11 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
         for _ in range(run.repeats(full=5, quick=2)):
             for stream in streams:
                 stream.note_in_turn(notes // 4)
-    return [figure for stream in streams[1:] for figure in _figures(stream, streams[0])]
+    smallest_stream, *larger_streams = streams
+    figures: list[Figure] = []
+    for stream in larger_streams:
+        figures += _figures(stream, smallest_stream)
+    return figures
 
 
 @contextmanager

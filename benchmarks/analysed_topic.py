@@ -20,11 +20,14 @@ from tools.trials.kafka import Broker, is_installed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TOPIC, PARTITIONS = "analysed", 12
-BEGUN_MS, BEHIND_MS = 1_357_034_400_000, 60_000
+TOPIC = "analysed"
+PARTITIONS = 12
+BEGUN_MS = 1_357_034_400_000
+BEHIND_MS = 60_000
 VALUE = '{"id": %d, "carrier": "UA", "origin": "EWR", "departure": %d, "delay": 17}'
 WAYS = {"by timestamp": (), "by a field": ("--field", "departure", "--who", "key")}
-TOOK, MEMORY = Target("value", "at most", 60), Target("value", "at most", 1200)
+TOOK = Target("value", "at most", 60)
+MEMORY = Target("value", "at most", 1200)
 
 
 def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
@@ -40,7 +43,10 @@ def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
     with Broker(run.directory / "kafka") as broker:
         run.say(f"analyse: writing {records:,} records")
         write(broker, records)
-        return [figure for way in WAYS for figure in measure_analysis(broker, run, way, records)]
+        figures: list[Figure] = []
+        for way in WAYS:
+            figures += measure_analysis(broker, run, way, records)
+        return figures
 
 
 def write(broker: Broker, records: int) -> None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -69,7 +70,7 @@ def measure(run: Run) -> list[Figure]:
 
 
 def _figures(programs: Sequence[Program], run: Run) -> list[Figure]:
-    programs_and_ways = [(program, way) for program in programs for way in WAYS]
+    programs_and_ways = list(product(programs, WAYS))
     for program, way in programs_and_ways:
         run.say(f"a cluster: warming up {way}")
         program.rows_per_second(way)

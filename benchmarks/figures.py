@@ -102,8 +102,10 @@ class Figure:
     @property
     def judged(self) -> Samples:
         """The samples that the target is about; the ratio, if it has no target."""
-        of_ratio = self.target is None or self.target.of == "ratio"
-        return (of_ratio and self.ratio) or self.ours
+        is_of_ratio = self.target is None or self.target.of == "ratio"
+        if is_of_ratio and self.ratio is not None:
+            return self.ratio
+        return self.ours
 
     @property
     def is_short(self) -> bool:
@@ -123,7 +125,10 @@ class Figure:
 
 
 WIDTH = 80
-NAME, MEASURED, RATIO, VERDICT = 49, 16, 6, 5
+NAME = 49
+MEASURED = 16
+RATIO = 6
+VERDICT = 5
 """Width of each column: with the blanks between, a line is as wide as a terminal."""
 
 
@@ -142,22 +147,23 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
 
 def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
     """Return the figures with all samples for JSON."""
-    return [
-        {
-            "name": figure.name,
-            "unit": figure.unit,
-            "median": figure.ours.median,
-            "samples": list(figure.ours.values),
-            "floor_is": figure.floor_is,
-            "floor_median": figure.floor.median if figure.floor else None,
-            "floor_samples": list(figure.floor.values) if figure.floor else [],
-            "ratio": figure.ratio.median if figure.ratio else None,
-            "target": str(figure.target) if figure.target else None,
-            "verdict": figure.verdict,
-            "remark": figure.remark,
-        }
-        for figure in figures
-    ]
+    return [_figure_as_json(figure) for figure in figures]
+
+
+def _figure_as_json(figure: Figure) -> dict[str, Any]:
+    return {
+        "name": figure.name,
+        "unit": figure.unit,
+        "median": figure.ours.median,
+        "samples": list(figure.ours.values),
+        "floor_is": figure.floor_is,
+        "floor_median": figure.floor.median if figure.floor else None,
+        "floor_samples": list(figure.floor.values) if figure.floor else [],
+        "ratio": figure.ratio.median if figure.ratio else None,
+        "target": str(figure.target) if figure.target else None,
+        "verdict": figure.verdict,
+        "remark": figure.remark,
+    }
 
 
 def _line(name: str, value_text: str, ratio: str, verdict: str) -> str:
@@ -174,7 +180,9 @@ def _describe(figure: Figure) -> str:
     low, high = figure.ours.spread
     if low != high:
         parts.append(f"{digits(low)} to {digits(high)} {figure.unit}")
-    return "; ".join([*parts, *filter(None, [figure.remark])])
+    if figure.remark:
+        parts.append(figure.remark)
+    return "; ".join(parts)
 
 
 def digits(value: float) -> str:

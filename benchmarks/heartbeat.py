@@ -19,7 +19,7 @@ from noted_time.values import Accepted, Note
 from tools.trials.memory_store import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Iterator
 
 MANY = 1_000_000
 STREAM = "beside"
@@ -37,11 +37,26 @@ class Crowd:
         self.members = members
         self._controller = controller
 
-    async def note(self, first: int, time: Callable[[int], int | None]) -> None:
-        """Let all writers from `first` on note, many a request."""
-        for start in range(first, self.members, BATCH):
-            numbers = range(start, min(start + BATCH, self.members))
-            await self._post([_note(number, time(number)) for number in numbers])
+    async def note_distinct(self, first_time: int) -> None:
+        """Let all writers but the first note times of their own, many a request."""
+        for numbers in self._split():
+            await self._post([_note(number, first_time + number) for number in numbers])
+
+    async def note_equal(self, time: int) -> None:
+        """Let all writers but the first note the same time, many a request."""
+        for numbers in self._split():
+            await self._post([_note(number, time) for number in numbers])
+
+    async def join(self) -> None:
+        """Let all writers join, many a request."""
+        await self._post([_note(0, None)])
+        for numbers in self._split():
+            await self._post([_note(number, None) for number in numbers])
+
+    def _split(self) -> Iterator[range]:
+        """Yield the numbers of all writers but the first, by request."""
+        for start in range(1, self.members, BATCH):
+            yield range(start, min(start + BATCH, self.members))
 
     async def let_go(self, time: int, lower: int, holders: int) -> float:
         """Let writer 0 note; return the longest gap in ms until so many hold at `lower`."""
@@ -90,12 +105,12 @@ async def longest_gaps(members: int) -> tuple[float, float]:
     try:
         await controller.put_stream(STREAM, {"writer_timeout_ms": HOUR_MS})
         crowd = Crowd(controller, members)
-        await crowd.note(0, lambda _: None)
+        await crowd.join()
         with tune_collector():
-            await crowd.note(1, lambda number: number)
-            await crowd.note(1, lambda number: members + number)
+            await crowd.note_distinct(0)
+            await crowd.note_distinct(members)
             distinct = await crowd.let_go(3 * members, members + 1, 1)
-            await crowd.note(1, lambda _: 4 * members)
+            await crowd.note_equal(4 * members)
             past_all = await crowd.let_go(4 * members, 4 * members, members)
         return distinct, past_all
     finally:

@@ -31,14 +31,20 @@ def measure(run: Run, imports: Iterable[tuple[str, str, Target]] = IMPORTS) -> l
     for code, floor, target in imports:
         run.say(code)
         _measure_cpu_ms(code, run.directory)
-        repeats = range(run.repeats(full=11, quick=3))
-        pairs = [
-            [_measure_cpu_ms(program_code, run.directory) for program_code in (code, floor)]
-            for _ in repeats
-        ]
-        ours, floors = (Samples(values) for values in zip(*pairs, strict=True))
-        floor_name = "Python alone" if floor == "pass" else floor
-        figures.append(Figure(f"CPU of `{code}`", "ms", ours, floors, floor_name, target))
+        code_samples = []
+        floor_samples = []
+        for _ in range(run.repeats(full=11, quick=3)):
+            code_samples.append(_measure_cpu_ms(code, run.directory))
+            floor_samples.append(_measure_cpu_ms(floor, run.directory))
+        figure = Figure(
+            f"CPU of `{code}`",
+            "ms",
+            Samples(tuple(code_samples)),
+            Samples(tuple(floor_samples)),
+            "Python alone" if floor == "pass" else floor,
+            target,
+        )
+        figures.append(figure)
     return figures
 
 

@@ -18,7 +18,8 @@ from writer_client import KafkaEnds, KafkaTimes
 if TYPE_CHECKING:
     from tools.trials.kafka import Broker
 
-MANY, FEW = 100, 4
+MANY = 100
+FEW = 4
 LOOKS = 20
 VALUE = '{"id": %d, "carrier": "UA", "origin": "EWR", "departure": %d, "delay": 17}'
 BEGUN_MS = 1_357_034_400_000

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parent.parent / "docs" / "explain" / "speed.md"
 FIGURES = PAGE.with_suffix(".json")
-BEGIN, END = "<!-- `./run bench --page` writes this table. -->", "<!-- Its end. -->"
+BEGIN = "<!-- `./run bench --page` writes this table. -->"
+END = "<!-- Its end. -->"
 
 
 def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -32,9 +33,15 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             figure["floor_is"] and f"{digits(figure['floor_median'])} {unit}: {figure['floor_is']}"
         )
         ratio = "" if figure["ratio"] is None else f"**{digits(figure['ratio'])}**"
-        label = "; ".join(filter(None, (figure["name"], figure["remark"])))
+        label = figure["name"]
+        if figure["remark"]:
+            label += f"; {figure['remark']}"
         cells = (label, value_text, floor, ratio)
-        yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
+        yield f"|{'|'.join(pad_cell(cell) for cell in cells)}|"
+
+
+def pad_cell(cell: str) -> str:
+    return f" {cell} " if cell else " "
 
 
 def fill_page(page: str, figures: Iterable[Mapping[str, Any]]) -> str:

@@ -90,7 +90,11 @@ def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
     """Return the stored rows as another stream's, as text in random order."""
     rows = rows_as_of(database, stream, FLOOR)
     random.shuffle(rows)
-    return ["\t".join(map(_format_value, row)).encode() + b"\n" for row in rows]
+    lines = []
+    for row in rows:
+        values = [_format_value(value) for value in row]
+        lines.append("\t".join(values).encode() + b"\n")
+    return lines
 
 
 def _format_value(value: object) -> str:

@@ -33,11 +33,10 @@ def marks_stored(database: str, stream: str) -> int:
         stream_record = _find_stream(reading, stream)
         if stream_record is None:
             return 0
-        return sum(
-            1
-            for domain in stream_record.settings.domains
-            for _ in reading.marks(stream_record.id, domain)
-        )
+        count = 0
+        for domain in stream_record.settings.domains:
+            count += sum(1 for _ in reading.marks(stream_record.id, domain))
+        return count
 
 
 def rows_as_of(database: str, stream: str, other: str) -> list[Values]:

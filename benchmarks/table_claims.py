@@ -68,18 +68,19 @@ def measure(run: Run) -> list[Figure]:
 
 
 def _figure(spark: SparkSession, batch: Path, run: Run) -> Figure:
-    claimed_directory, plain = run.directory / "claimed", run.directory / "plain"
+    claimed_directory = run.directory / "claimed"
+    plain_directory = run.directory / "plain"
     claims = TableClaims(str(claimed_directory / "checkpoint"), "flights", "time", static_sources=1)
     table = f"delta:{claimed_directory / 'table'}"
 
     def write(rows: DataFrame, number: int) -> None:
         once = {"txnAppId": "plain", "txnVersion": str(number)}
         writer = rows.write.format("delta").mode("append").options(**once)
-        writer.save(str(plain / "table"))
+        writer.save(str(plain_directory / "table"))
 
     queries = (
         _start(spark, claimed_directory, NotedTable(table, claims)),
-        _start(spark, plain, write),
+        _start(spark, plain_directory, write),
     )
     seconds_by_query: list[list[float]] = [[], []]
     for number in range(WARM + run.repeats(full=25, quick=5)):

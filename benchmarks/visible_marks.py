@@ -11,6 +11,7 @@ import sqlite3
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
@@ -99,15 +100,15 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
             closing(LoadConnection(server.port)) as writer,
             closing(LoadConnection(server.port)) as waits,
         ):
-            turns, reader = Turns(members), Reader(waits)
+            turns = Turns(members)
+            reader = Reader(waits)
             writer.ask(turns.join())
             reader.wait()
             reader.take()
             for repeat in range(repeats):
                 run.say(f"note to visible mark, repeat {repeat + 1}")
-                samples_taken.append(
-                    _sample(samples, lambda: note_and_see(turns, writer, reader), least_work)
-                )
+                measure_one = partial(note_and_see, turns, writer, reader)
+                samples_taken.append(_sample(samples, measure_one, least_work))
     return [_figure("p50", 50, samples_taken, MEDIAN), _figure("p99", 99, samples_taken, SLOWEST)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
@@ -41,7 +42,8 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
             return open_.enter_context(closing(LoadConnection(port)))
 
         create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
-        turns, writer = Turns(1), connect(server.port)
+        turns = Turns(1)
+        writer = connect(server.port)
         waiting = [Reader(connect(server.port)) for _ in range(readers)]
         asking = [connect(bare.port) for _ in range(min(readers, ASKING))]
         writer.ask(turns.join())
@@ -50,8 +52,8 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
             reader.take()
         for repeat in range(run.repeats(full=7, quick=2)):
             run.say(f"a mark for {readers} readers, repeat {repeat + 1}")
-            ours.append(_us(server, readers, lambda: _mark(server, waiting, turns, writer)))
-            floor.append(_us(bare, readers, lambda: _requests(asking, readers)))
+            ours.append(_us(server, readers, partial(_mark, server, waiting, turns, writer)))
+            floor.append(_us(bare, readers, partial(_requests, asking, readers)))
     return [
         Figure(
             f"CPU of a mark for each of {readers:,} waiting readers",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,8 +65,10 @@ class Verdict:
 
 def read_rows(location: str, version: int | None = None) -> Counter[Flight]:
     """Return the rows of a version of the table, by default of the last."""
-    files = DeltaTable(location, version=version).file_uris()
-    return sum(map(_rows_in, files), Counter[Flight]())
+    rows = Counter[Flight]()
+    for file in DeltaTable(location, version=version).file_uris():
+        rows.update(_read_file(file))
+    return rows
 
 
 def read_looks(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
@@ -74,17 +77,20 @@ def read_looks(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
     present = set[str]()
     for look in looks:
         files = set(DeltaTable(location, version=look.version).file_uris())
-        counters |= {file: _rows_in(file) for file in files - counters.keys()}
+        for file in files - counters.keys():
+            counters[file] = _read_file(file)
         for file in files - present:
             missing.subtract(counters[file])
         for file in present - files:
             missing.update(counters[file])
-        missing, present = +missing, files
+        missing = +missing  # only those with a positive count
+        present = files
         hours = Counter[int]()
         for flight, times in missing.items():
             hours[flight.window_end] += times
         truth = min((flight.departure for flight in missing), default=look.clock)
-        newest = max((row.departure for file in files for row in counters[file]), default=None)
+        rows = chain.from_iterable(counters[file] for file in files)
+        newest = max((row.departure for row in rows), default=None)
         yield Seen(look.clock, min(truth, look.clock), look.claim, newest, hours)
 
 
@@ -101,9 +107,11 @@ def judge(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> 
     missed_count = 0
     late = list[int]()
     for end in ends:
-        calls = [
-            look for look in looks if (claimed_to := says(look)) is not None and claimed_to >= end
-        ]
+        calls = []
+        for look in looks:
+            complete_to = says(look)
+            if complete_to is not None and complete_to >= end:
+                calls.append(look)
         true_at = next(look.clock for look in looks if look.truth >= end)
         if any(look.truth < end for look in calls):
             wrong += 1
@@ -113,9 +121,11 @@ def judge(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> 
     return Verdict(name, len(ends), wrong + len(late), wrong, missed_count, tuple(sorted(late)))
 
 
-def _rows_in(file: str) -> Counter[Flight]:
+def _read_file(file: str) -> Counter[Flight]:
     rows = pq.read_table(file, partitioning=None).cast(SCHEMA)
-    columns = {name: rows[name] for name in SCHEMA.names}
-    times = [columns[name].cast(pa.int64()).to_pylist() for name in ("landing", "departure")]
-    words = [columns[name].to_pylist() for name in ("carrier", "origin")]
-    return Counter(map(Flight, *times, *words))
+    landings = rows["landing"].cast(pa.int64()).to_pylist()
+    departures = rows["departure"].cast(pa.int64()).to_pylist()
+    carriers = rows["carrier"].to_pylist()
+    origins = rows["origin"].to_pylist()
+    columns = zip(landings, departures, carriers, origins, strict=True)
+    return Counter(Flight(*row) for row in columns)

@@ -31,10 +31,12 @@ class Carriers:
     """The carriers of a new topic; time waits for all."""
 
     def __init__(self, broker: Broker, controller_url: str, names: Sequence[str]) -> None:
-        self._broker, self._url = broker, controller_url
+        self._broker = broker
+        self._url = controller_url
         broker.create(STREAM, SEGMENTS, KEPT_FOR_EVER)
         create_stream(controller_url, expected=names)
-        self._topic, self._partitions = Topic(broker.config, STREAM), SEGMENTS
+        self._topic = Topic(broker.config, STREAM)
+        self._partitions = SEGMENTS
         self._producers = {name: self._producer(name) for name in names}
 
     def take(self, step: Step) -> Mapping[int, int]:
@@ -64,16 +66,18 @@ class Carriers:
         """Add a partition, and return a sentence."""
         self._partitions += 1
         self._broker.grow(STREAM, self._partitions)
-        for producer in self._producers.values():  # it refuses an unseen partition
-            while (
-                len(producer.kafka.list_topics(STREAM).topics[STREAM].partitions) < self._partitions
-            ):
-                continue
+        for producer in self._producers.values():
+            while _count_partitions(producer) < self._partitions:
+                continue  # a producer refuses a partition that it has not seen
         return "A partition was added."
 
     def kill_one(self, flights_by_name: Mapping[str, Sequence[Flight]]) -> str:
         """Let a process take over a carrier's name, and kill it in its transaction."""
-        name = max(flights_by_name, key=lambda carrier: len(flights_by_name[carrier]))
+
+        def count_flights(carrier: str) -> int:
+            return len(flights_by_name[carrier])
+
+        name = max(flights_by_name, key=count_flights)
         self._producers[name].close()
         rows = json.dumps([(flight.departure, record(flight)) for flight in flights_by_name[name]])
         words = ["-m", "demo.killed_carrier", self._broker.address, STREAM, self._url, name, rows]
@@ -83,7 +87,7 @@ class Carriers:
             carrier.kill()
         self._producers[name] = self._producer(name)
         return (
-            f"{name} was killed (-9) with {len(flights_by_name[name])} flights in an open "
+            f"{name} was killed (-9) with {count_flights(name)} flights in an open "
             "transaction and started again: Kafka aborted the transaction, and the flights were "
             "written again."
         )
@@ -91,6 +95,11 @@ class Carriers:
     def _producer(self, name: str) -> KafkaNotedProducer:
         config = {**self._broker.config, "transactional.id": name}
         return KafkaNotedProducer(config, STREAM, name, controller=self._url)
+
+
+def _count_partitions(producer: KafkaNotedProducer) -> int:
+    """Return how many partitions of the topic a producer sees."""
+    return len(producer.kafka.list_topics(STREAM).topics[STREAM].partitions)
 
 
 @contextmanager

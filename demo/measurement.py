@@ -149,12 +149,12 @@ def compute_own_outcome(
 ) -> Outcome:
     """Return the outcome of Spark's own watermark at one delay; `landed_flights` is ordered."""
     delay_ms = delay_hours * HOUR_MS
-    latencies = sorted(
-        landed_flights[run.read[number - 1] - 1].landing - end
-        for end, number in find_batches(run, delay_hours).items()
-    )
+    latencies = []
+    for end, number in find_batches(run, delay_hours).items():
+        last_flight = landed_flights[run.read[number - 1] - 1]
+        latencies.append(last_flight.landing - end)
     lost_count = count_lost(list_results(run, delay_hours), truth, run.watermark - delay_ms)
-    return Outcome(delay_ms, sum(truth.values()), lost_count, tuple(latencies))
+    return Outcome(delay_ms, sum(truth.values()), lost_count, tuple(sorted(latencies)))
 
 
 def compute_noted_outcome(run: Run, truth: Truth, replay_result: Replayed, cuts: Cuts) -> Outcome:
@@ -185,7 +185,7 @@ def count_lost(counts: Iterator[tuple[int, Count]], truth: Truth, watermark: int
     for _, count in counts:
         counted_flights[count.end, count.origin] += count.flights
     closed_windows = {group: flights for group, flights in truth.items() if group[0] <= watermark}
-    return sum(
-        abs(closed_windows.get(group, 0) - counted_flights[group])
-        for group in closed_windows.keys() | counted_flights
-    )
+    lost_count = 0
+    for group in closed_windows.keys() | counted_flights:
+        lost_count += abs(closed_windows.get(group, 0) - counted_flights[group])
+    return lost_count

@@ -47,7 +47,8 @@ So all rows are judged by the last look before them, and a simulation can say wh
 
 TITLE = "Departures per hour, an airport is cut off; latency in hours of 2013"
 HEADINGS = ("watermark", "lost", "lost %", "median", "longest")
-MAXIMUM, MINIMUM = "Spark's maximum", "observed minimum"
+MAXIMUM = "Spark's maximum"
+MINIMUM = "observed minimum"
 
 
 def outage_of(flights: Flights) -> tuple[int, int]:
@@ -60,21 +61,24 @@ def outage_of(flights: Flights) -> tuple[int, int]:
 
 def add_outage(flights: Flights) -> Flights:
     """Return the flights with the time when they become known as their landing."""
-    outage = outage_of(flights)
-    known_flights = (
-        flight._replace(landing=outage[1]) if _is_hidden(flight, outage) else flight
-        for flight in flights.landed
-    )
+    begin, end = outage_of(flights)
+    known_flights = []
+    for flight in flights.landed:
+        if _is_hidden(flight, begin, end):
+            known_flights.append(flight._replace(landing=end))
+        else:
+            known_flights.append(flight)
     return replace(flights, landed=tuple(sorted(known_flights)))
 
 
-def _is_hidden(flight: Flight, outage: tuple[int, int]) -> bool:
-    return flight.origin == CUT_OFF and outage[0] <= flight.landing < outage[1]
+def _is_hidden(flight: Flight, begin: int, end: int) -> bool:
+    """Return whether a flight lands where the airport is cut off, from `begin` to `end`."""
+    return flight.origin == CUT_OFF and begin <= flight.landing < end
 
 
 def opening(flights: Flights) -> list[str]:
     begin, end = outage_of(flights)
-    hidden_count = sum(_is_hidden(flight, (begin, end)) for flight in flights.landed)
+    hidden_count = sum(_is_hidden(flight, begin, end) for flight in flights.landed)
     unnoted_line = (
         "Each airport has a partition of a Kafka topic, and a plain producer writes its "
         f"flights as they land, and notes nothing. {CUT_OFF} is cut off for "
@@ -98,19 +102,18 @@ def play(stage: Stage) -> Result:
     cuts = cuts_of(stage.url, find_batches(observed_run, 0))
     minimum = compute_noted_outcome(observed_run, true_counts, replay_result, cuts)
     minimum = replace(minimum, delay_ms=DELAY_HOURS * HOUR_MS)
-    both = {MAXIMUM: maximum, MINIMUM: minimum}
-    expected = {MAXIMUM: simulate(flights, max), MINIMUM: simulate(flights, min)}
+    outcomes = {MAXIMUM: maximum, MINIMUM: minimum}
+    predicted_outcomes = {MAXIMUM: simulate(flights, max), MINIMUM: simulate(flights, min)}
+    rows = [(name, *cells(outcome)) for name, outcome in outcomes.items()]
+    broken = []
+    for name, outcome in outcomes.items():
+        if outcome != predicted_outcomes[name]:
+            broken.append(f"{name}: Spark measured something else than the simulation predicted.")
     return Result(
-        table=table(
-            TITLE, HEADINGS, ((n, *cells(outcome)) for n, outcome in both.items()), ours=MINIMUM
-        ),
+        table=table(TITLE, HEADINGS, rows, ours=MINIMUM),
         meaning=_meaning(maximum, minimum),
-        figures={name: outcome_figures([outcome]) for name, outcome in both.items()},
-        broken=tuple(
-            f"{name}: Spark measured something else than the simulation predicted."
-            for name, outcome in both.items()
-            if outcome != expected[name]
-        ),
+        figures={name: outcome_figures([outcome]) for name, outcome in outcomes.items()},
+        broken=tuple(broken),
     )
 
 
@@ -118,10 +121,10 @@ def looks(flights: Flights) -> Iterator[Step]:
     """Yield a step for each look, with the flights since the one before, by airport."""
     for first in range(0, len(flights.landed), ROWS_PER_LOOK):
         known_flights = flights.landed[first : first + ROWS_PER_LOOK]
-        flights_by_airport = {
-            airport: [flight for flight in known_flights if flight.origin == airport]
-            for airport in AIRPORTS
-        }
+        flights_by_airport = {}
+        for airport in AIRPORTS:
+            airport_flights = [flight for flight in known_flights if flight.origin == airport]
+            flights_by_airport[airport] = airport_flights
         yield Step(known_flights[-1].landing, flights_by_airport, {})
 
 
@@ -156,7 +159,8 @@ def _count(stage: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
     stage.spark.conf.set(POLLING_DELAY, "200ms")  # two idle queries would keep two cores busy
     create_stream(stage.url, expected=["observer"])
     stage.broker.create(STREAM, len(AIRPORTS), kafka.KEPT_FOR_EVER)
-    topic, producer = Topic(stage.broker.config, STREAM), Producer(stage.broker.config)
+    topic = Topic(stage.broker.config, STREAM)
+    producer = Producer(stage.broker.config)
     arriving = stage.spark.readStream.option("startingOffsets", "earliest")
     guessed_rows = add_own_watermarks(kafka.read(arriving, stage.bootstrap), [DELAY_HOURS])
     checkpoint = stage.directory / "noted"

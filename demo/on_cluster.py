@@ -47,13 +47,20 @@ def compare(run: Run, expected: Truth) -> dict[str, Any]:
     >>> compare(run, {(5, "EWR"): 2, (6, "JFK"): 1})
     {'flights': 3, 'hours': 2, 'lost': 1, 'twice': 1}
     """
-    counts = [count for batch in run.given_out.values() for count in batch]
-    counts_found = {(count.end, count.origin): count.flights for count in counts}
+    count_total = 0
+    counted_flights: Truth = {}
+    for counts in run.given_out.values():
+        count_total += len(counts)
+        for count in counts:
+            counted_flights[count.end, count.origin] = count.flights
+    lost_count = 0
+    for window, flights in expected.items():
+        lost_count += flights - counted_flights.get(window, 0)
     return {
         "flights": sum(expected.values()),
         "hours": len({end for end, _ in expected}),
-        "lost": sum(flights - counts_found.get(window, 0) for window, flights in expected.items()),
-        "twice": len(counts) - len(counts_found),
+        "lost": lost_count,
+        "twice": count_total - len(counted_flights),
     }
 
 

@@ -11,7 +11,6 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,18 +56,23 @@ class Others:
     def act(self) -> None:
         """Make the changes that are due after this stop."""
         number = len(self.looks)
-        overwritten = self.overwritten_at
+        clock = self.stops[number].clock
         if (number + 1) % COMPACTED_EVERY == 0:
             DeltaTable(self.location).optimize.compact()
             self.compactions += 1
-        due = {overwritten: self._overwrite, overwritten + COPIED_BEFORE: self._repair}
-        if number in due:
-            due[number](self.stops[number].clock)
+        if number == self.overwritten_at:
+            self._overwrite(clock)
+        elif number == self.overwritten_at + COPIED_BEFORE:
+            self._repair(clock)
 
     @property
     def overwritten_at(self) -> int:
         """Return the number of the stop where six tenths of the flights have landed."""
-        landed_counts = list(accumulate(sum(map(len, stop.landed.values())) for stop in self.stops))
+        landed_counts = []
+        landed_count = 0
+        for stop in self.stops:
+            landed_count += sum(len(flights) for flights in stop.landed.values())
+            landed_counts.append(landed_count)
         return bisect_left(landed_counts, OVERWRITTEN * landed_counts[-1])
 
     def _overwrite(self, clock: int) -> None:

@@ -78,7 +78,7 @@ def _axes_of(figure: Figure, outcomes: Sequence[Outcome], palette: Palette) -> A
     axes.set_ylim(-LINEAR_TO * 0.45, max(outcome.lost_percent for outcome in outcomes) * 3 + 1)
     axes.set_yticks(LOSSES, [f"{loss:g} %" for loss in LOSSES])
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} h")
+    axes.xaxis.set_major_formatter(_format_hours)
     latency = "median time from the end of an hour until its count is final"
     axes.set_xlabel(latency, color=palette.grey)
     axes.set_ylabel("flights lost", color=palette.grey)
@@ -88,6 +88,10 @@ def _axes_of(figure: Figure, outcomes: Sequence[Outcome], palette: Palette) -> A
     axes.spines[:].set_visible(False)
     axes.axhline(0, color=palette.grey, linewidth=1, zorder=1)
     return axes
+
+
+def _format_hours(hours: float, _position: float) -> str:
+    return f"{hours:g} h"
 
 
 def _draw_own(
@@ -113,9 +117,11 @@ def _draw_own(
             zorder=3,
         )
         label = f"delay {format_delay(outcome.delay_ms or 0)}\n{outcome.lost:,} lost"
-        is_left = outcome.median_hours < axes.get_xlim()[1] / 2
-        style: dict[str, Any] = {"ha": "right", "va": "top"} if is_left else {}
-        offset = (-7, -9) if is_left else (7, 9)
+        style: dict[str, Any] = {}
+        offset = (7, 9)
+        if outcome.median_hours < axes.get_xlim()[1] / 2:
+            style = {"ha": "right", "va": "top"}
+            offset = (-7, -9)
         _label(
             axes,
             label,
@@ -170,8 +176,9 @@ def _draw_saving(axes: Axes, noted_hours: float, sooner: float, palette: Palette
         "shrinkA": 9,
         "shrinkB": 13,
     }
-    ends = (noted_hours, 0), (noted_hours + sooner, 0)
-    axes.annotate("", ends[0], xytext=ends[1], arrowprops=arrow, zorder=4)
+    end = (noted_hours, 0)
+    begin = (noted_hours + sooner, 0)
+    axes.annotate("", end, xytext=begin, arrowprops=arrow, zorder=4)
     middle = (noted_hours + sooner / 2, 0)
     label = f"{sooner:.1f} hours sooner"
     _label(

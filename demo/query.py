@@ -49,7 +49,7 @@ def add_own_watermarks(flights: DataFrame, delay_hours: Sequence[int]) -> DataFr
     So a copy's window closes once the newest departure has passed its end by d, as under
     `withWatermark("departure", d)`.
     """
-    delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
+    delays = F.explode(F.array(*[F.lit(hours) for hours in delay_hours]))
     dated_time = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
     return (
         flights.withColumn("delay_hours", delays)
@@ -75,7 +75,10 @@ def hourly(flights: DataFrame) -> DataFrame:
 
 def truth(written_rows: DataFrame) -> Truth:
     """Return the counts of a batch query over all flights."""
-    return {(end, origin): flights for _, end, origin, flights in hourly(written_rows).collect()}
+    counts: Truth = {}
+    for _, end, origin, flights in hourly(written_rows).collect():
+        counts[end, origin] = flights
+    return counts
 
 
 def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
@@ -92,7 +95,7 @@ POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 
 
 def run_to_the_end(
-    counts: DataFrame, checkpoint: Path, on_batch: Callable[[Run], None] = lambda _: None
+    counts: DataFrame, checkpoint: Path, on_batch: Callable[[Run], None] | None = None
 ) -> Run:
     """Run the query over all present rows and return its batches.
 
@@ -109,7 +112,7 @@ def run_until(
     watermark: int,
     counts: DataFrame,
     checkpoint: Path,
-    on_batch: Callable[[Run], None] = lambda _: None,
+    on_batch: Callable[[Run], None] | None = None,
 ) -> Run:
     """Run the query live until a batch had this watermark in ms; see `run_to_the_end`."""
     run = Run()
@@ -133,18 +136,21 @@ def run_query(
     run: Run,
     counts: DataFrame,
     checkpoint: Path,
-    on_batch: Callable[[Run], None] = lambda _: None,
+    on_batch: Callable[[Run], None] | None = None,
     **trigger: Any,  # noqa: ANN401 - as Spark takes it
 ) -> Iterator[StreamingQuery]:
     """Run the query during the block, and add its output and reports to `run`."""
 
     def keep(batch: DataFrame, number: int) -> None:
         run.given_out[number] = [Count(*row) for row in batch.collect()]
-        on_batch(run)
+        if on_batch is not None:
+            on_batch(run)
 
     writer = counts.writeStream.outputMode("append").foreachBatch(keep)
     writer = writer.option("checkpointLocation", str(checkpoint))
-    query = start_query((writer.trigger(**trigger) if trigger else writer).start)
+    if trigger:
+        writer = writer.trigger(**trigger)
+    query = start_query(writer.start)
     try:
         yield query
         run.take_progress(json.loads(progress.json) for progress in query.recentProgress)

@@ -19,7 +19,8 @@ from writer_client import WriterClient
 
 Take = Callable[[Step], Mapping[int, int]]
 
-STREAM, DOMAIN = "flights", "default"
+STREAM = "flights"
+DOMAIN = "default"
 EVENT_TIME = "departure"
 SEGMENTS = 4
 WRITER_TIMEOUT_MS = 10 * 60_000
@@ -46,7 +47,11 @@ class Replayed:
         >>> replayed.clock_at({0: 5}), replayed.clock_at({0: 5, 1: 1})
         (10, 20)
         """
-        return self.clocks[bisect_left(self.cuts, x=True, key=lambda end: reaches(end, cut))]
+
+        def reaches_cut(ends: Mapping[int, int]) -> bool:
+            return reaches(ends, cut)
+
+        return self.clocks[bisect_left(self.cuts, x=True, key=reaches_cut)]
 
 
 class Carriers:
@@ -56,8 +61,9 @@ class Carriers:
         """Join all carriers; `clients` are by name."""
         self._ends = dict.fromkeys(range(SEGMENTS), 0)
         self._clients = clients
-        self._logs = {
-            name: SegmentLogWriter(
+        self._logs: dict[str, SegmentLogWriter] = {}
+        for name, client in clients.items():
+            self._logs[name] = SegmentLogWriter(
                 root,
                 STREAM,
                 segments=range(SEGMENTS),
@@ -65,18 +71,18 @@ class Carriers:
                 event_time=EVENT_TIME,
                 schema=SCHEMA,
             )
-            for name, client in clients.items()
-        }
         self._flush()
 
     def take(self, step: Step) -> Mapping[int, int]:
         """Let every carrier write its landed flights and note; return the ends of segments.
 
-        A carrier writes to the shortest segment, so all grow alike. The notes are durable.
+        A carrier writes to the first of the shortest segments, so all grow alike. The notes are
+        durable.
         """
         for name, log in self._logs.items():
-            if landed_flights := step.landed.get(name):
-                segment = min(self._ends, key=lambda candidate: (self._ends[candidate], candidate))
+            landed_flights = step.landed.get(name)
+            if landed_flights:
+                segment = min(self._ends, key=self._ends.__getitem__)
                 self._ends[segment] = log.append(table(landed_flights), segment=segment)
             log.note_time(step.notes[name])
         self._flush()
@@ -127,7 +133,7 @@ def start_carriers(
 
 
 def replay(
-    steps: Iterable[Step], take: Take, *, on_step: Callable[[int], None] = lambda _: None
+    steps: Iterable[Step], take: Take, *, on_step: Callable[[int], None] | None = None
 ) -> Replayed:
     """Take each step in turn.
 
@@ -137,5 +143,6 @@ def replay(
     for step in steps:
         replay_result.cuts.append(take(step))
         replay_result.clocks.append(step.clock)
-        on_step(len(replay_result.clocks))
+        if on_step is not None:
+            on_step(len(replay_result.clocks))
     return replay_result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -28,15 +29,16 @@ HEADINGS = ("watermark", "lost", "lost %", "median", "longest", "by")
 
 def opening(flights: Flights) -> str:
     """Return a sentence on the flights, and on those left out."""
-    first, last = (_day(flights.landed[index].landing) for index in (0, -1))
+    first_day = _format_day(flights.landed[0].landing)
+    last_day = _format_day(flights.landed[-1].landing)
     return (
-        f"{len(flights.landed):,} flights from New York that landed from {first} to {last}, by "
-        f"{len(flights.carriers)} carriers; left aside: {flights.cancelled:,} cancelled, "
-        f"{flights.untimed:,} without a recorded time in the air."
+        f"{len(flights.landed):,} flights from New York that landed from {first_day} to "
+        f"{last_day}, by {len(flights.carriers)} carriers; left aside: {flights.cancelled:,} "
+        f"cancelled, {flights.untimed:,} without a recorded time in the air."
     )
 
 
-def _day(time: int) -> str:
+def _format_day(time: int) -> str:
     return f"{datetime.fromtimestamp(time / 1000, UTC):%-d %B %Y}"
 
 
@@ -48,41 +50,53 @@ def plot(
     on_kafka: bool,
     in_store: bool = False,
 ) -> list[str]:
-    writes = PRODUCES if on_kafka else PUTS if in_store else APPENDS
-    delays = ", ".join(map(format_delay, delays_ms))
-    return [
+    """Return sentences on what the comparison does."""
+    if on_kafka:
+        writes = PRODUCES
+    elif in_store:
+        writes = PUTS
+    else:
+        writes = APPENDS
+    sentences = [
         "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
         (
             f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it "
             f"{writes}, and notes the earliest departure that it "
             "still has in the air, or the clock when it has none."
         ),
-        *([INCIDENTS] if on_kafka else []),
-        (
-            "Spark counts departures per hour and airport. Its watermark is the least of the noted "
-            "times."
-        ),
-        (
-            f"The same count {'goes through' if run_own else 'is computed under'} Spark's own "
-            f"watermark, with its defaults and a batch a minute, at delays of {delays}."
-        ),
     ]
+    if on_kafka:
+        sentences.append(INCIDENTS)
+    sentences.append(
+        "Spark counts departures per hour and airport. Its watermark is the least of the noted "
+        "times."
+    )
+    is_counted = "goes through" if run_own else "is computed under"
+    delays = ", ".join(format_delay(delay_ms) for delay_ms in delays_ms)
+    sentences.append(
+        f"The same count {is_counted} Spark's own watermark, with its defaults and a batch a "
+        f"minute, at delays of {delays}."
+    )
+    return sentences
 
 
 def table(findings: Findings) -> Table:
     """Return the table of measurements, and of predictions for the rest."""
-    sources = ["Spark"] * len(findings.measured) + ["computed"] * len(findings.predicted)
-    rows = [
-        (outcome.name, *cells(outcome), source)
-        for outcome, source in zip(findings.shown, sources, strict=False)
-    ]
+    rows = []
+    for number, outcome in enumerate(findings.shown):
+        source = "Spark" if number < len(findings.measured) else "computed"
+        rows.append((outcome.name, *cells(outcome), source))
     return stage.table(TITLE, HEADINGS, rows, ours=findings.shown[0].name)
 
 
 def cells(outcome: Outcome) -> tuple[str, ...]:
     """Return loss and latency as cells."""
-    hours = outcome.median_hours, outcome.longest_hours
-    return f"{outcome.lost:,}", f"{outcome.lost_percent:.1f}", *(f"{hour:.1f} h" for hour in hours)
+    return (
+        f"{outcome.lost:,}",
+        f"{outcome.lost_percent:.1f}",
+        f"{outcome.median_hours:.1f} h",
+        f"{outcome.longest_hours:.1f} h",
+    )
 
 
 def closing(findings: Findings) -> tuple[str, ...]:
@@ -121,10 +135,8 @@ def sooner_hours(outcomes: Sequence[Outcome]) -> float:
 def find_least_lossless(outcomes: Sequence[Outcome]) -> Outcome:
     """Return Spark's own watermark with the least delay that lost no row."""
     _, *own_outcomes = outcomes
-    return min(
-        (outcome for outcome in own_outcomes if not outcome.lost),
-        key=lambda outcome: outcome.delay_ms or 0,
-    )
+    lossless_outcomes = [outcome for outcome in own_outcomes if outcome.lost == 0]
+    return min(lossless_outcomes, key=attrgetter("delay_ms"))
 
 
 def page(url: str, stream: str = STREAM) -> str:
@@ -147,14 +159,18 @@ def figures(findings: Findings) -> dict[str, Any]:
 
 def outcome_figures(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     """Return outcomes for JSON, latencies in hours."""
-    return [
-        {
-            "method": outcome.name,
-            "delay_hours": outcome.delay_ms / HOUR_MS if outcome.delay_ms is not None else None,
-            "rows": outcome.rows,
-            "lost": outcome.lost,
-            "median_hours": round(outcome.median_hours, 3),
-            "longest_hours": round(outcome.longest_hours, 3),
-        }
-        for outcome in outcomes
-    ]
+    return [_make_figures(outcome) for outcome in outcomes]
+
+
+def _make_figures(outcome: Outcome) -> dict[str, Any]:
+    delay_hours = None
+    if outcome.delay_ms is not None:
+        delay_hours = outcome.delay_ms / HOUR_MS
+    return {
+        "method": outcome.name,
+        "delay_hours": delay_hours,
+        "rows": outcome.rows,
+        "lost": outcome.lost,
+        "median_hours": round(outcome.median_hours, 3),
+        "longest_hours": round(outcome.longest_hours, 3),
+    }

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from demo import replay
@@ -25,12 +26,13 @@ from tools.trials.ports import listens, parse_port
 from tools.trials.run_kafka import alone, run_until_interrupted
 from tools.trials.spark_programs import SparkProgram
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "build" / "cluster"
 QUERY = ROOT / "demo" / "on_cluster.py"
 LOOK_S = 0.2
 LAST_PORT = 65_535
-LEAST_MB, EACH_MB = 1500, 700
+LEAST_MB = 1500
+EACH_MB = 700
 """The memory that is needed without workers, and by each worker with its executors."""
 
 PORTS = ("the master", "its page", "the Connect server", "the controller", "the broker")
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a cluster and the flights query until Ctrl-C, and return the exit status."""
     options = _parser().parse_args(arguments)
     ended_text = f"a process ended or did not start, see {options.data}"
-    return run_until_interrupted("cluster", lambda: _run(options), ended_text)
+    return run_until_interrupted("cluster", partial(_run, options), ended_text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,17 +84,19 @@ def _run(options: argparse.Namespace) -> None:
         *_, control, listener = range(options.port, options.port + len(PORTS))
         url = stack.enter_context(controller(data / "noted-time.db", data, port=control))
         parameters = {"url": url, "checkpoint": str(data / "checkpoint")}
-        to: Path | kafka.Broker = data / "log"
+        target: Path | kafka.Broker
         if options.kafka:
-            to = stack.enter_context(kafka.Broker(data / "kafka", port=listener))
-        parameters |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
-        workers = options.workers
-        port = options.port
-        jars = kafka.connector()
-        cluster = Cluster(data / "spark", workers=workers, port=port, jars=jars)
+            target = stack.enter_context(kafka.Broker(data / "kafka", port=listener))
+            parameters["bootstrap"] = target.address
+        else:
+            target = data / "log"
+            parameters["root"] = str(target)
+        cluster = Cluster(
+            data / "spark", workers=options.workers, port=options.port, jars=kafka.connector()
+        )
         stack.enter_context(cluster)
         _present(cluster, parameters)
-        write_flights(options.days, url, to)
+        write_flights(options.days, url, target)
         say("Submitting the flights query. That takes half a minute.")
         _say_result(cluster.submit(QUERY, parameters))
         say(HOW.format(properties=cluster.properties, remote=cluster.remote))
@@ -124,33 +128,37 @@ def refuse(port: int, workers: int, available: int | None) -> None:
 
 def available_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
     """Return the free memory in MB, or `None` where the system does not say."""
-    match = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
+    if not meminfo.exists():
+        return None
+    match = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text())
     return int(match[1]) // 1024 if match else None
 
 
 def _present(cluster: Cluster, parameters: Mapping[str, str]) -> None:
-    source = "bootstrap" if "bootstrap" in parameters else "root"
-    rows = {
+    addresses = {
         "Spark's page": cluster.page,
         "the master": cluster.master,
         "Spark Connect": cluster.remote,
         "the controller": parameters["url"],
-        {"bootstrap": "the broker", "root": "the file log"}[source]: parameters[source],
     }
-    say("".join(f"  {label:<16}{address}\n" for label, address in rows.items()).rstrip())
+    if "bootstrap" in parameters:
+        addresses["the broker"] = parameters["bootstrap"]
+    else:
+        addresses["the file log"] = parameters["root"]
+    say("\n".join(f"  {label:<16}{address}" for label, address in addresses.items()))
 
 
-def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
+def write_flights(days: int, url: str, target: Path | kafka.Broker) -> None:
     """Let the carriers write their flights and note, to a log or a topic."""
     flights = read_flights(1, days)
     say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
-    names = flights.carriers
-    with (
-        replay.start_carriers(names, to, url)
-        if isinstance(to, Path)
-        else start_carriers(to, url, names)
-    ) as carriers:
-        replay.replay(steps(flights), carriers.take)
+    stops = steps(flights)
+    if isinstance(target, Path):
+        with replay.start_carriers(flights.carriers, target, url) as carriers:
+            replay.replay(stops, carriers.take)
+    else:
+        with start_carriers(target, url, flights.carriers) as producers:
+            replay.replay(stops, producers.take)
 
 
 def _say_result(driver: SparkProgram) -> None:

@@ -39,7 +39,7 @@ def closing_clocks(flights: Flights) -> list[int]:
 
     At the last one all flights have landed.
     """
-    by_departure = sorted(flights.landed, key=lambda flight: flight.departure, reverse=True)
+    by_departure = sorted(flights.landed, key=attrgetter("departure"), reverse=True)
     clocks = set()
     last_landing = 0
     for end in flights.window_ends:
@@ -54,29 +54,28 @@ def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Ste
 
     `clocks` are rising Unix ms; all flights have landed if the last is late enough.
     """
-    airspaces = {
-        carrier: Airspace(flight for flight in flights.landed if flight.carrier == carrier)
-        for carrier in flights.carriers
-    }
+    if clocks is None:
+        clocks = closing_clocks(flights)
+    airspaces: dict[str, Airspace] = {}
+    for carrier in flights.carriers:
+        carrier_flights = [flight for flight in flights.landed if flight.carrier == carrier]
+        airspaces[carrier] = Airspace(carrier_flights)
     passed_count = 0
-    for clock in closing_clocks(flights) if clocks is None else clocks:
+    for clock in clocks:
         landed_flights: dict[str, list[Flight]] = {}
         while passed_count < len(flights.landed) and flights.landed[passed_count].landing <= clock:
             flight = flights.landed[passed_count]
             landed_flights.setdefault(flight.carrier, []).append(flight)
             passed_count += 1
-        yield Step(
-            clock,
-            landed_flights,
-            {name: airspace.note(clock) for name, airspace in airspaces.items()},
-        )
+        notes = {carrier: airspace.note(clock) for carrier, airspace in airspaces.items()}
+        yield Step(clock, landed_flights, notes)
 
 
 class Airspace:
     """The flights in the air, as the clock advances."""
 
     def __init__(self, flights: Iterable[Flight]) -> None:
-        self._scheduled = sorted(flights, key=lambda flight: flight.departure, reverse=True)
+        self._scheduled = sorted(flights, key=attrgetter("departure"), reverse=True)
         self._in_the_air: list[tuple[int, int]] = []
 
     def note(self, clock: int) -> int:
@@ -86,7 +85,10 @@ class Airspace:
             heappush(self._in_the_air, (flight.departure, flight.landing))
         while self._in_the_air and self._in_the_air[0][1] <= clock:
             heappop(self._in_the_air)
-        return self._in_the_air[0][0] if self._in_the_air else clock
+        if not self._in_the_air:
+            return clock
+        earliest_departure, _ = self._in_the_air[0]
+        return earliest_departure
 
 
 def merge_minutes(flights: Flights) -> Iterator[Sequence[Flight]]:
@@ -101,8 +103,9 @@ def merge_minutes(flights: Flights) -> Iterator[Sequence[Flight]]:
     for _, landed_flights in groupby(flights.landed, key=attrgetter("landing")):
         batch += landed_flights
         newest = max(newest, *(flight.departure for flight in batch))
-        before, hour = hour, newest // HOUR_MS
-        had_passed, has_passed = has_passed, hour != before
+        had_passed = has_passed
+        has_passed = newest // HOUR_MS != hour
+        hour = newest // HOUR_MS
         if has_passed or had_passed:
             yield batch
             batch = []

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,6 @@ from tools.trials.daemons import Daemon
 from tools.trials.ports import LOOPBACK, free_port
 from tools.trials.spark_programs import environment
 from tools.trials.spark_settings import JAVA_OPTIONS, ON_LOOPBACK, SMALL_BATCHES
-from tools.trials.waiting import wait_until
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[st
     words += ["--database", f"sqlite:///{database.resolve()}"]
     with Daemon(words, directory / "controller.log", os.environ) as serving:
         try:
-            wait_until(lambda: serving.running() and _is_ready(url))
+            serving.wait_until(partial(_is_ready, url))
         except AssertionError as error:
             raise Rejected(f"the controller did not start:\n{error}") from error
         yield url

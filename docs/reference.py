@@ -31,7 +31,7 @@ PACKAGES = (
     "noted_time_extensions.observe",
     "noted_time_extensions.tables",
 )
-INTERNAL = rf"!({'|'.join(map(re.escape, PACKAGES))})\."
+INTERNAL = rf"!({'|'.join(re.escape(package) for package in PACKAGES)})\."
 """The modules inside the packages: what is public is named in the packages themselves."""
 
 NOT_OURS = (
@@ -82,15 +82,17 @@ def drop_dead_links(page: str) -> str:
 
 def import_with_types() -> None:
     """Import the packages, and then what only their annotations name, in circles if need be."""
-    packages = [importlib.import_module(package) for package in PACKAGES]
-    public_names = [getattr(package, name) for package in packages for name in package.__all__]
+    public_objects = []
+    for package_name in PACKAGES:
+        package = importlib.import_module(package_name)
+        public_objects += [getattr(package, name) for name in package.__all__]
     typed_modules: set[str] = set()
     while fresh := {name for name in sys.modules if is_ours(name)} - typed_modules:
         imported_modules = {name for name in fresh if import_types(sys.modules[name])}
         if not imported_modules:
             raise ImportError(f"what annotations name is not there: {sorted(fresh)}")
         typed_modules |= imported_modules
-    for public in public_names:
+    for public in public_objects:
         if isinstance(public, type) and issubclass(public, tuple):
             # the constructor of a named tuple does not know the module that its annotations are of
             public.__new__.__annotations__ = typing.get_type_hints(public)

@@ -11,7 +11,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -58,11 +58,21 @@ def take_keywords(tree: ast.AST) -> list[Word]:
     return keywords
 
 
+def list_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that an import, a handler or a pattern binds."""
+    for field in NAME_FIELDS:
+        name = getattr(node, field, None)
+        if name:
+            yield name
+
+
 def list_locals(scope: Any) -> Iterator[str]:  # noqa: ANN401 - any class of nodes
     """Yield the names that a function or a comprehension binds, except in inner scopes."""
     if isinstance(scope, COMPREHENSIONS):
-        targets = [node for part in scope.generators for node in ast.walk(part.target)]
-        yield from (node.id for node in targets if isinstance(node, ast.Name))
+        for generator in scope.generators:
+            for node in ast.walk(generator.target):
+                if isinstance(node, ast.Name):
+                    yield node.id
         return
     yield from (node.arg for node in ast.walk(scope.args) if isinstance(node, ast.arg))
     nodes = list(scope.body) if isinstance(scope.body, list) else [scope.body]
@@ -74,22 +84,27 @@ def list_locals(scope: Any) -> Iterator[str]:  # noqa: ANN401 - any class of nod
             yield node.id
         elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             if isinstance(node, NAME_NODES) and not isinstance(node, ast.Name):
-                yield from filter(None, (getattr(node, field, None) for field in NAME_FIELDS))
+                yield from list_names(node)
             nodes += ast.iter_child_nodes(node)
+
+
+def find_number(name: str, scopes: Sequence[Mapping[str, str]]) -> str:
+    """Return the number of a local in the innermost scope that has it."""
+    if not name.isidentifier():  # numbered before, as a part that the outer scope reads
+        return name
+    for scope in reversed(scopes):
+        if name in scope:
+            return scope[name]
+    return f"global {name}"
 
 
 def number_locals(node: Any, scopes: tuple[Mapping[str, str], ...] = ()) -> None:  # noqa: ANN401
     """Replace each local by its number in its scope, and mark all other names as global."""
-
-    def number(name: str) -> str:
-        if not name.isidentifier():  # numbered before, as a part that the outer scope reads
-            return name
-        return next((scope[name] for scope in reversed(scopes) if name in scope), f"global {name}")
-
     if isinstance(node, FUNCTIONS):
         arguments = node.args
         decorators = getattr(node, "decorator_list", [])
-        for outer in chain(decorators, arguments.defaults, filter(None, arguments.kw_defaults)):
+        keyword_defaults = [default for default in arguments.kw_defaults if default is not None]
+        for outer in chain(decorators, arguments.defaults, keyword_defaults):
             number_locals(outer, scopes)
     elif isinstance(node, COMPREHENSIONS):
         number_locals(node.generators[0].iter, scopes)
@@ -99,24 +114,26 @@ def number_locals(node: Any, scopes: tuple[Mapping[str, str], ...] = ()) -> None
         replace_in_docstring(node, scopes[-1])
     for field in NAME_FIELDS:
         if isinstance(node, NAME_NODES) and isinstance(getattr(node, field, None), str):
-            setattr(node, field, number(getattr(node, field)))
+            setattr(node, field, find_number(getattr(node, field), scopes))
     if isinstance(node, ast.Nonlocal):
-        node.names = [number(name) for name in node.names]
+        node.names = [find_number(name, scopes) for name in node.names]
     for child in ast.iter_child_nodes(node):
         number_locals(child, scopes)
 
 
 def replace_in_docstring(node: ast.AST, numbers: Mapping[str, str]) -> None:
     """Replace the locals that a docstring names in backticks by their numbers, and its wrapping."""
+
+    def replace_name(name: re.Match[str]) -> str:
+        return numbers.get(name[1], name[0])
+
     match node:
         case (
             ast.FunctionDef(body=[ast.Expr(ast.Constant(str(text)) as constant), *_])
             | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str(text)) as constant), *_])
         ):
             words = " ".join(text.split())
-            constant.value = re.sub(
-                r"`(\w+)`", lambda match: numbers.get(match[1], match[0]), words
-            )
+            constant.value = re.sub(r"`(\w+)`", replace_name, words)
 
 
 def find_changes(texts: Mapping[str, tuple[str, str]]) -> Iterator[str]:
@@ -151,10 +168,12 @@ def read_texts(commit: str) -> dict[str, tuple[str, str]]:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     paths = call_git("diff", "--name-only", f"{commit}^", commit).splitlines()
-    return {
-        path: (call_git("show", f"{commit}^:{path}"), call_git("show", f"{commit}:{path}"))
-        for path in paths
-    }
+    texts = {}
+    for path in paths:
+        old_text = call_git("show", f"{commit}^:{path}")
+        new_text = call_git("show", f"{commit}:{path}")
+        texts[path] = (old_text, new_text)
+    return texts
 
 
 def main(arguments: list[str]) -> int:

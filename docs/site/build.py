@@ -69,14 +69,17 @@ def link_pictures(text: str) -> str:
     >>> print(link_pictures("![A plot](loss.png)"))
     <a class="drawing" href="loss.png"><img src="loss.png" alt="A plot"></a>
     """
-    text = PICTURE.sub(lambda found: show_picture(found[2], found[1]), text)
-    return TWO_PICTURES.sub(
-        lambda found: (
-            show_picture(found[2], found[3], "only-light")
-            + show_picture(found[1], found[3], "only-dark")
-        ),
-        text,
-    )
+
+    def show_one(match: re.Match[str]) -> str:
+        alternative, file = match.groups()
+        return show_picture(file, alternative)
+
+    def show_two(match: re.Match[str]) -> str:
+        dark_file, light_file, alternative = match.groups()
+        light_picture = show_picture(light_file, alternative, "only-light")
+        return light_picture + show_picture(dark_file, alternative, "only-dark")
+
+    return TWO_PICTURES.sub(show_two, PICTURE.sub(show_one, text))
 
 
 def show_picture(file: str, alternative: str, kind: str = "") -> str:
@@ -90,16 +93,14 @@ def add_python(pages: Path) -> None:
     """Add the reference of the Python interface, and a page that lists its names."""
     reference.build(pages / "python", TEMPLATES)
     lines = [PYTHON]
-    for package in map(importlib.import_module, reference.PACKAGES):
-        name = package.__name__
+    for name in reference.PACKAGES:
+        package = importlib.import_module(name)
         about = inspect.getdoc(package) or ""
         lines += [f"## {name}", "", sentence(about), "", "| name | what it is |", "|---|---|"]
         page = f"../../python/{name.replace('.', '/')}.html"
-        lines += [
-            f"| [`{public}`]({page}#{public}) "
-            f"| {sentence(inspect.getdoc(getattr(package, public)) or '')} |"
-            for public in sorted(package.__all__)
-        ]
+        for public in sorted(package.__all__):
+            meaning = sentence(inspect.getdoc(getattr(package, public)) or "")
+            lines.append(f"| [`{public}`]({page}#{public}) | {meaning} |")
         lines.append("")
     (pages / "docs" / "reference" / "python.md").write_text("\n".join(lines), "utf-8")
 
@@ -107,10 +108,13 @@ def add_python(pages: Path) -> None:
 def link_runbooks(alerts: Path, public_url: str) -> None:
     """Have the runbooks of alert rules lead to the site, where it is served at that URL."""
     site = public_url.rstrip("/")
+
+    def link(match: re.Match[str]) -> str:
+        page, anchor = match.groups()
+        return f"runbook_url: {site}/{page}.html{anchor}"
+
     rules = alerts.read_text("utf-8")
-    alerts.write_text(
-        RUNBOOK.sub(lambda match: f"runbook_url: {site}/{match[1]}.html{match[2]}", rules), "utf-8"
-    )
+    alerts.write_text(RUNBOOK.sub(link, rules), "utf-8")
 
 
 def sentence(docstring: str) -> str:

@@ -41,7 +41,8 @@ def list_lines() -> Iterator[str]:
         for method, operation in operations.items():
             yield f"## {operation['summary']}\n\n`{method.upper()} {path}`\n"
             _, *rest = re.split(r"\.\s", operation["description"], maxsplit=1)  # after the summary
-            yield from (f"{line}\n" for line in rest)
+            for line in rest:
+                yield f"{line}\n"
             yield from list_parameters(operation.get("parameters", []))
             body = operation.get("requestBody", {}).get("content", {}).get(JSON)
             if body:
@@ -56,9 +57,9 @@ def list_lines() -> Iterator[str]:
 
 
 def list_parameters(parameters: list[Schema]) -> Iterator[str]:
-    parameters_by_name = {
-        parameter["name"]: parameter["schema"] | parameter for parameter in parameters
-    }
+    parameters_by_name = {}
+    for parameter in parameters:
+        parameters_by_name[parameter["name"]] = parameter["schema"] | parameter
     yield from list_rows("parameter", parameters_by_name)
 
 
@@ -82,7 +83,7 @@ def link(schema: Schema) -> str:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(map(link, schema["anyOf"]))
+        return " or ".join(link(choice) for choice in schema["anyOf"])
     if "items" in schema:
         return f"list of {link(schema['items'])}"
     return str(schema.get("type", "any value"))

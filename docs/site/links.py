@@ -24,13 +24,12 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Record what a tag names."""
         attributes = {name: value or "" for name, value in attrs}
-        self.anchors |= {
-            attributes[attribute] for attribute in ("id", "name") if attribute in attributes
-        }
-        if tag != "meta":
-            self.links |= {
-                attributes[attribute] for attribute in ("href", "src") if attribute in attributes
-            }
+        for name in ("id", "name"):
+            if name in attributes:
+                self.anchors.add(attributes[name])
+        for name in ("href", "src"):
+            if name in attributes and tag != "meta":
+                self.links.add(attributes[name])
         if "srcset" in attributes:
             self.links |= list_pictures(attributes["srcset"])
 
@@ -48,12 +47,12 @@ def faults(site: Path) -> list[str]:
     """Return a sentence for each link that leads nowhere, and for each address to load from."""
     texts = {path.resolve(): path.read_text("utf-8") for path in site.rglob("*.html")}
     pages = {path: Page(text) for path, text in texts.items() if path.name != ABSOLUTE}
-    faults_found = [
-        f"{path.relative_to(site.resolve())} links to {link}, {fault}"
-        for path, page in pages.items()
-        for link in page.links
-        if (fault := fault_of(link, path, pages))
-    ]
+    faults_found = []
+    for path, page in pages.items():
+        for link in page.links:
+            fault = fault_of(link, path, pages)
+            if fault:
+                faults_found.append(f"{path.relative_to(site.resolve())} links to {link}, {fault}")
     for path in (*texts, *site.resolve().rglob("*.css")):
         loads = reference.loaded_from_elsewhere(path.read_text("utf-8"))
         faults_found += [f"{path.relative_to(site.resolve())} loads {address}" for address in loads]

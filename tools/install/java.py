@@ -41,7 +41,8 @@ def add(env: dict[str, str], home: Path) -> str:
     """Install a runtime into an environment, and return a JAVA_HOME that Spark can use."""
     java_home = home / "java-home"
     remedy = "Or install a Java 17 or newer and set JAVA_HOME."
-    wrapper, stamp = java_home / "bin" / "java", java_home / environments.STAMP
+    wrapper = java_home / "bin" / "java"
+    stamp = java_home / environments.STAMP
     if os.name == "nt":
         environments.fail("Spark needs Java: install a Java 17 or newer and set JAVA_HOME.")
     if environments.read(stamp) != environments.fingerprint(LOCK):

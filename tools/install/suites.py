@@ -40,9 +40,10 @@ class Suite(NamedTuple):
     @property
     def folders(self) -> list[str]:
         """The folders of the tests; `--spark` has none."""
-        patterns = (f"{self.parent}/{self.name}", f"noted_time_extensions/*/tests/{self.name}")
-        paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
-        return [path.relative_to(ROOT).as_posix() for path in paths]
+        core_folders = ROOT.glob(f"{self.parent}/{self.name}")
+        extension_folders = ROOT.glob(f"noted_time_extensions/*/tests/{self.name}")
+        folders = [*sorted(core_folders), *sorted(extension_folders)]
+        return [folder.relative_to(ROOT).as_posix() for folder in folders]
 
 
 SUITES = (

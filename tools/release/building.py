@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -59,17 +59,17 @@ def changes() -> list[str]:
 
 def check(tools: Path, built_files: Sequence[Path]) -> None:
     """Check metadata and description as an index would; raises `Rejected` with the faults."""
-    run_program([str(tools / "python"), "-m", "twine", "check", "--strict", *map(str, built_files)])
+    words = [str(tools / "python"), "-m", "twine", "check", "--strict"]
+    words += [str(file) for file in built_files]
+    run_program(words)
 
 
 def require_equal(first: Path, second: Path) -> None:
     """Raise `Rejected` with the names of files that differ between two directories."""
-    first_digests, other = (
-        {name: digest(file) for name, file in _files(directory)} for directory in (first, second)
-    )
-    differ = sorted(name for name, _ in first_digests.items() ^ other.items())
-    if differ:
-        raise Rejected(f"built again, these have other bytes: {', '.join(dict.fromkeys(differ))}")
+    changed_digests = _compute_digests(first).items() ^ _compute_digests(second).items()
+    names = {name for name, _ in changed_digests}
+    if names:
+        raise Rejected(f"built again, these have other bytes: {', '.join(sorted(names))}")
 
 
 def digest(file: Path, algorithm: str = "sha256") -> str:
@@ -96,7 +96,10 @@ def run_program(words: Sequence[str], more: dict[str, str] | None = None) -> str
     return process.stdout
 
 
-def _files(directory: Path) -> Iterator[tuple[str, Path]]:
+def _compute_digests(directory: Path) -> dict[str, str]:
+    """Return the digest of each file below a directory, by its path there."""
+    digests = {}
     for file in directory.rglob("*"):
         if file.is_file():
-            yield file.relative_to(directory).as_posix(), file
+            digests[file.relative_to(directory).as_posix()] = digest(file)
+    return digests

@@ -23,8 +23,12 @@ NAMED = re.compile(r"python3\.\d+(\.exe)?")
 
 def list_supported() -> list[str]:
     """Return the releases that the classifiers name, such as 3.11."""
-    matches = map(CLASSIFIER.fullmatch, metadata()["classifiers"])
-    return [match[1] for match in matches if match]
+    releases = []
+    for classifier in metadata()["classifiers"]:
+        match = CLASSIFIER.fullmatch(classifier)
+        if match:
+            releases.append(match[1])
+    return releases
 
 
 def find_untried(
@@ -47,7 +51,11 @@ def find_pythons() -> dict[str, Path]:
         release = version[:2]
         if release >= OLDEST and version > newest.get(release, ((), program))[0]:
             newest[release] = (version, program)
-    return {".".join(map(str, release)): newest[release][1] for release in sorted(newest)}
+    programs = {}
+    for major, minor in sorted(newest):
+        _, program = newest[major, minor]
+        programs[f"{major}.{minor}"] = program
+    return programs
 
 
 def _candidates() -> Iterator[Path]:

@@ -98,7 +98,15 @@ def spark(_: str) -> None:
     import_module("pyspark.sql.connect.session")
 
 
-def table(url: str) -> None:
+def delta(_wheel: str) -> None:
+    read_absent_table("delta:no-such-table")
+
+
+def iceberg(_wheel: str) -> None:
+    read_absent_table("iceberg:no-such-catalog.flights")
+
+
+def read_absent_table(url: str) -> None:
     """The library reads the claim of an absent table, and reports that it is absent."""
     try:
         complete_to(url)
@@ -112,8 +120,9 @@ def use_all(extra: str) -> None:
     for package in ("reader_client", "writer_client", "noted_time.kafka", FILES):
         module = import_module(package)
         names = getattr(module, "OPTIONAL", None) or module.LAZY_IMPORTS
-        for name in (name for name, (_, needed_extra) in names.items() if needed_extra == extra):
-            getattr(module, name)
+        for name, (_, needed_extra) in names.items():
+            if needed_extra == extra:
+                getattr(module, name)
 
 
 @contextmanager
@@ -138,9 +147,9 @@ def main(extra: str, wheel: str) -> None:
         "analyse": analysis,
         "cli": cli,
         "controller": controller,
-        "delta": lambda _: table("delta:no-such-table"),
+        "delta": delta,
         "files": log_files,
-        "iceberg": lambda _: table("iceberg:no-such-catalog.flights"),
+        "iceberg": iceberg,
         "kafka": kafka,
         "otel": otel,
         "spark": spark,

@@ -122,21 +122,19 @@ class Renames:
             renamed_value = rename_fields(reference, value)
             properties = self._schemas[reference].get("properties", {})
             if renamed_value.keys() <= properties.keys():
-                return {
-                    key: self._rename(
-                        rename_value(reference, key, inner), properties.get(key, {}), key
-                    )
-                    for key, inner in renamed_value.items()
-                }
+                renamed_struct = {}
+                for key, inner in renamed_value.items():
+                    field_value = rename_value(reference, key, inner)
+                    renamed_struct[key] = self._rename(field_value, properties.get(key, {}), key)
+                return renamed_struct
         if name in UNTYPED_STRUCTS:
             value = rename_fields(UNTYPED_STRUCTS[name], value)
         inner_schema = self._find_values(schema)
-        return {
-            rename_value("", "condition", key) if name == "conditions" else key: self._rename(
-                inner, inner_schema, key
-            )
-            for key, inner in value.items()
-        }
+        renamed_fields = {}
+        for key, inner in value.items():
+            renamed_key = rename_value("", "condition", key) if name == "conditions" else key
+            renamed_fields[renamed_key] = self._rename(inner, inner_schema, key)
+        return renamed_fields
 
     def _list_structs(self, schema: Mapping[str, Any]) -> Iterator[str]:
         if "$ref" in schema:

@@ -119,12 +119,14 @@ class Calls:
 
     def writers(self, stream: str) -> dict[str, Json]:
         shown_fields = ("state", "times", "position")
-        rows: list[Json] = []
+        writers: dict[str, Json] = {}
         start: int | None = 0
         while start is not None:
             page = self.get(f"{stream}/writers", start=start, limit=1000)
-            rows, start = rows + page["writers"], page["next"]
-        return {row["writer"]: {name: row[name] for name in shown_fields} for row in rows}
+            for row in page["writers"]:
+                writers[row["writer"]] = {name: row[name] for name in shown_fields}
+            start = page["next"]
+        return writers
 
     def read_group(self, stream: str, group: str) -> tuple[Json, list[str]]:
         """Return the position of a reader group, and its online readers."""

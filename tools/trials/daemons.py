@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from tools.trials.waiting import PATIENCE_S
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 
 class Daemon:
@@ -43,6 +43,10 @@ class Daemon:
         """Return true, or raise `AssertionError` with the end of its log if it has ended."""
         assert self._process.poll() is None, f"{self._log}:\n{self._log.read_text()[-3000:]}"
         return True
+
+    def wait_until(self, is_ready: Callable[[], bool]) -> None:
+        """Wait until it is ready, or raise `AssertionError` if it ends before."""
+        wait_until(lambda: self.running() and is_ready())
 
     def poll(self) -> int | None:
         """Return its exit status, `None` while it runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -50,24 +51,21 @@ class MemoryStore(SingleNodeLeases):
 
     def streams(self) -> list[StreamRecord]:
         self.ping()
-        records = [
-            stream for streams in self.tables[StreamRecord].values() for stream in streams.values()
-        ]
-        return sorted(records, key=lambda record: record.name)
+        records: list[StreamRecord] = []
+        for streams in self.tables[StreamRecord].values():
+            records += streams.values()
+        return sorted(records, key=attrgetter("name"))
 
     def names(self) -> list[str]:
         return [record.name for record in self.streams()]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        return [
-            StreamSummary(
-                record,
-                self._last_marks(record),
-                [scale.event for scale in self.load(StoredScale, record.id)],
-            )
-            for record in self.streams()
-            if record.name in names
-        ]
+        summaries = []
+        for record in self.streams():
+            if record.name in names:
+                scale_events = [scale.event for scale in self.load(StoredScale, record.id)]
+                summaries.append(StreamSummary(record, self._last_marks(record), scale_events))
+        return summaries
 
     def load(self, kind: type[R], stream_id: str) -> list[R]:
         self.ping()
@@ -86,7 +84,8 @@ class MemoryStore(SingleNodeLeases):
     ) -> list[LedgerEntry]:
         entries = [entry for entry in self.load(LedgerEntry, stream_id) if entry.domain == domain]
         if newest_first:
-            return [e for e in reversed(entries) if not after or e.answer.seq < after][:limit]
+            entries.reverse()
+            return [entry for entry in entries if not after or entry.answer.seq < after][:limit]
         return [entry for entry in entries if entry.answer.seq > after][:limit]
 
     def ledger_parts(self, stream_id: str, domain: str, seq: int) -> Iterator[LedgerPart]:
@@ -143,7 +142,8 @@ class MemoryStore(SingleNodeLeases):
         table = self.tables[type(record)][record.key[0]]
         if isinstance(record, Change):
             number = 1 + max((number for _, number in table), default=0)
-            key, record = (record.stream_id, number), replace(record, number=number)
+            key = (record.stream_id, number)
+            record = replace(record, number=number)
         table[key] = record
 
     def _last_marks(self, record: StreamRecord) -> dict[str, Mark]:
@@ -154,11 +154,12 @@ class MemoryStore(SingleNodeLeases):
         """Raise `Conflict` if the batch contradicts the records, or itself."""
         self._check_names(batch)
         known_ids = {record.id for record in batch.list_puts(StreamRecord)}
-        known_ids |= {
-            stream_id for stream_id, records in self.tables[StreamRecord].items() if records
-        }
+        for stream_id, records in self.tables[StreamRecord].items():
+            if records:
+                known_ids.add(stream_id)
         for kind in set(RECORD_KINDS) - {StreamRecord, BucketClock, AppendedMark}:
-            for key in (record.key for record in batch.list_puts(kind)):
+            for record in batch.list_puts(kind):
+                key = record.key
                 if key[0] not in known_ids:
                     raise Conflict(f"no stream has the id {key[0]!r}")
                 if kind.is_appended and key in self.tables[kind][key[0]]:
@@ -190,7 +191,8 @@ class MemoryStore(SingleNodeLeases):
     def _delete_old(self, batch: ChangeSet) -> None:
         """Drop old records, except the last mark and change of each stream."""
         for (kind, stream_id), before in batch.expired.items():
-            table, (served_field,) = self.tables[kind][stream_id], kind.column_fields
+            table = self.tables[kind][stream_id]
+            (served_field,) = kind.column_fields
             last = max(table, default=()) if kind is Change else ()
             for key in [
                 key for key, record in table.items() if getattr(record, served_field) < before
@@ -217,7 +219,7 @@ class MemoryTokens(Tokens):
         return len(self._records), revoked_count
 
     def all(self) -> list[TokenRecord]:
-        return sorted(self._records.values(), key=lambda record: (record.created_at, record.id))
+        return sorted(self._records.values(), key=attrgetter("created_at", "id"))
 
     def add(self, record: TokenRecord) -> None:
         if record.id in self._records:

@@ -49,7 +49,11 @@ def start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
     It is started again if one of these did not connect back; other failures are not handled.
     """
-    return retry_start(lambda: _wait_for_start(start()))
+
+    def start_and_wait() -> StreamingQuery:
+        return _wait_for_start(start())
+
+    return retry_start(start_and_wait)
 
 
 def _wait_for_start(query: StreamingQuery) -> StreamingQuery:

@@ -10,7 +10,7 @@ from spark_integration.session.versions import parse_release
 from tools.trials.kafka import HOME
 from tools.trials.maven import fetch, find_jars, list_jars_by_release
 
-RUNNING = ".".join(map(str, parse_release(pyspark.__version__)))
+RUNNING = ".".join(str(part) for part in parse_release(pyspark.__version__))
 LISTED = list_jars_by_release(Path(__file__).with_name("table_jars.txt"))
 """The jars by the one release of Spark that they fit. Delta 4.2.0 fits no Spark 4.1 from 4.1.2 on:
 it calls a constructor that Spark has changed. Delta's other jars are for Unity Catalog.

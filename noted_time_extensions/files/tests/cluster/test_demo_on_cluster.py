@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.run_cluster import write_flights
+from demo.run_cluster import DATA, QUERY, write_flights
 from tests.support.page import Example, Runner
 from tools.trials.cluster import Cluster
 from tools.trials.served import Served
+from tools.trials.spark_programs import ROOT
 
 pytestmark = pytest.mark.acceptance
 
@@ -51,3 +52,8 @@ def test_page_runs_as_printed(
 
     assert "|{2013-01-01 10:00:00, 2013-01-01 11:00:00}|LGA" in submitted_output
     assert "|   EWR|" in connect_output
+
+
+def test_cluster_has_query_and_files_in_the_clone() -> None:
+    assert QUERY.is_file()
+    assert DATA == ROOT / "build" / "cluster"
