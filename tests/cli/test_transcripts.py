@@ -41,6 +41,7 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,15 +65,15 @@ def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
     return re.split(rf"\n(?=\$ |(?:{verbs}) )", session)
 
 
-def join_columns(line: str) -> str:
-    return re.sub(r"\t|  +", "  ", line.rstrip())
+def join_columns(lines: list[str]) -> list[str]:
+    return [re.sub(r"\t|  +", "  ", line.rstrip()) for line in lines]
 
 
 def list_lines(result: Result) -> tuple[list[str], list[str]]:
     """Return the lines of standard output and of standard error, or the text of its frame."""
     framed_text = " ".join(re.findall("│ (.*?) *│", result.err))
     err = [framed_text] if framed_text else result.err.splitlines()
-    return [*map(join_columns, result.out.splitlines())], [*map(join_columns, err)]
+    return join_columns(result.out.splitlines()), join_columns(err)
 
 
 def is_expected(expected: list[str], lines: list[str]) -> bool:
@@ -81,11 +82,13 @@ def is_expected(expected: list[str], lines: list[str]) -> bool:
     >>> is_expected(["a … c", "…"], ["a b c"]), is_expected(["a…"], ["a", "b"])
     (True, False)
     """
-    patterns = (
-        r"(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + r"\n"
-        for line in map(join_columns, expected)
-    )
-    return bool(re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in lines)))
+    pattern = ""
+    for line in join_columns(expected):
+        if line == "…":
+            pattern += r"(?:.*\n)*"
+        else:
+            pattern += re.escape(line).replace("…", ".*") + r"\n"
+    return bool(re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)))
 
 
 @dataclass
@@ -116,7 +119,7 @@ class Session:
             self._find(rest)
         elif verb == "write":
             segment, *times_of_day = arguments.split()
-            write(Path.cwd(), path, int(segment), *map(read_time, times_of_day))
+            write(Path.cwd(), path, int(segment), *[read_time(time) for time in times_of_day])
         elif verb == "rows":
             segment, _, rows = arguments.partition(" ")
             append_rows(Path.cwd(), path, int(segment), json.loads(rows))
@@ -125,10 +128,16 @@ class Session:
             self.run.url = self.stack.enter_context(CachingProxy(self.served.url, rest)).url
 
     def _ask(self, words: list[str], expected: list[str]) -> None:
-        options = dict(word.split("=", 1) for word in words if "=" in word)
-        command, dataset, *time = (word for word in words if "=" not in word)
-        options |= {"since": str(read_time(options["since"]))} if "since" in options else {}
-        result = ask(self.run, command, dataset, *map(read_time, time), **options)
+        options = {}
+        plain_words = []
+        for word in words:
+            if "=" in word:
+                name, _, value = word.partition("=")
+                options[name] = str(read_time(value)) if name == "since" else value
+            else:
+                plain_words.append(word)
+        command, dataset, *times = plain_words
+        result = ask(self.run, command, dataset, *[read_time(time) for time in times], **options)
         self.printed = result.out + result.err
         is_shown = any(not re.fullmatch(r"\[\d+\]", line) for line in expected)
         compare(result, " ".join(words), expected if is_shown else ["…", "! …", *expected])
@@ -138,7 +147,8 @@ class Session:
         match = re.search(pattern, self.printed)
         assert match, (sought, self.printed)
         self.found = match[1]
-        for name, _, value in (condition.partition("=") for condition in filters):
+        for condition in filters:
+            name, _, value = condition.partition("=")
             self.found = self.found.replace(name, value)
 
     def _type(self, line: str, expected: list[str]) -> None:
@@ -172,8 +182,13 @@ def compare(result: Result, line: str, expected: list[str]) -> None:
     """Compare the status and the output of a command."""
     ends = re.fullmatch(r"\[(\d+)\]", expected[-1] if expected else "")
     lines = expected[:-1] if ends else expected
-    err = [line[2:] for line in lines if line.startswith("! ")]
-    out = [line for line in lines if not line.startswith("! ")]
+    out = []
+    err = []
+    for expected_line in lines:
+        if expected_line.startswith("! "):
+            err.append(expected_line[2:])
+        else:
+            out.append(expected_line)
     printed_lines, error_lines = list_lines(result)
     if line.endswith(" --json") and out:
         assert matches(parse_expected("".join(out)), result.json), (line, result)
@@ -198,7 +213,12 @@ def play_session(session: Session, acts: list[str], verbs: str = VERBS) -> None:
             session.perform(act)
 
 
-@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+PARAGRAPHS: list[Any] = []
+for transcript_file in FILES:
+    PARAGRAPHS += read_paragraphs(transcript_file)
+
+
+@pytest.mark.parametrize("acts", PARAGRAPHS)
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:

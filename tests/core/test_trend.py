@@ -52,8 +52,15 @@ def scan_marks(marks: list[Mark], start: int, end: int, count_limit: int) -> lis
 
 def point(marks: list[Mark], before: dict[int, int]) -> Point:
     last = marks[-1]
-    known_marks = [mark for mark in marks if before.get(mark.seq, 0) in UNIX_MS]
-    excluding = [mark for mark in marks if mark.excluded]
+    lags = []
+    excluded_writers: dict[str, None] = {}
+    excluding_count = 0
+    for mark in marks:
+        if before.get(mark.seq, 0) in UNIX_MS:
+            lags.append(mark.written_at - before[mark.seq])
+        if mark.excluded:
+            excluding_count += 1
+            excluded_writers |= dict.fromkeys(mark.excluded)
     return Point(
         last.written_at,
         last.seq,
@@ -61,12 +68,15 @@ def point(marks: list[Mark], before: dict[int, int]) -> Point:
         last.upper,
         last.upper_is_bound,
         len(marks),
-        max((mark.written_at - before[mark.seq] for mark in known_marks), default=None),
-        tuple(dict.fromkeys(name for mark in excluding for name in mark.excluded))[
-            :NAMES_PER_POINT
-        ],
-        len(excluding),
+        max(lags, default=None),
+        tuple(excluded_writers)[:NAMES_PER_POINT],
+        excluding_count,
     )
+
+
+def list_kept(marks: list[Mark], forgotten: int) -> list[Mark]:
+    """Return the marks that a history keeps; the last one is never forgotten."""
+    return [mark for mark in marks if mark.seq > forgotten] or marks[-1:]
 
 
 @example(2**62 + 990, [(1, 0, (), False), (1, 1, (), False)], 0, 10, 1, 2)
@@ -82,25 +92,29 @@ def test_trend_points_equal_a_scan_of_all_marks(  # noqa: PLR0913, PLR0917 - dra
     start: int, taken: Taken, forgotten: int, begins: int, ends: int, most: int
 ) -> None:
     marks = chain(start, taken)
-    left = [m for m in marks if m.seq > forgotten] or marks[-1:]
+    kept_marks = list_kept(marks, forgotten)
     trend = make_history(marks, forgotten).trend()
     period = (start + begins, start + begins + ends)
 
-    assert trend.points(*period, most) == scan_marks(left, *period, most)
+    assert trend.points(*period, most) == scan_marks(kept_marks, *period, most)
 
 
 @given(start=starts, taken=steps, forgotten=st.integers(0, 40), begins=st.integers(-50, 300))
 def test_lag_uses_the_mark_before(start: int, taken: Taken, forgotten: int, begins: int) -> None:
     """A mark of exactly the moment counts for its lag."""
     marks = chain(start, taken)
-    left = [m for m in marks if m.seq > forgotten] or marks[-1:]
     trend = make_history(marks, forgotten).trend()
     moment = start + begins
-    earlier = [mark.lower for mark in left if mark.written_at < moment]
-    until = [mark.lower for mark in left if mark.written_at <= moment]
+    lower_before = None
+    lag = None
+    for mark in list_kept(marks, forgotten):
+        if mark.written_at < moment:
+            lower_before = mark.lower
+        if mark.written_at <= moment:
+            lag = moment - mark.lower if mark.lower in UNIX_MS else None
 
-    assert trend.lower_before(moment) == (earlier[-1] if earlier else None)
-    assert trend.lags([moment]) == [moment - until[-1] if until and until[-1] in UNIX_MS else None]
+    assert trend.lower_before(moment) == lower_before
+    assert trend.lags([moment]) == [lag]
 
 
 @given(start=starts, taken=steps.filter(bool), at=st.integers(0, 40), forgotten=st.integers(0, 40))

@@ -18,12 +18,14 @@ def wait_until_shared(*replicas: ServeProcess) -> None:
     fair = -(-BUCKETS // len(replicas))
 
     def are_even() -> bool:
-        counts = [read_buckets(replica) for replica in replicas]
-        mine = [count.get("this", 0) for count in counts]
-        are_all_known = all(
-            count.get("this", 0) + count.get("other", 0) == BUCKETS for count in counts
-        )
-        return are_all_known and sum(mine) == BUCKETS and max(mine) <= fair
+        counts = []
+        for replica in replicas:
+            buckets = read_buckets(replica)
+            count = buckets.get("this", 0)
+            if count + buckets.get("other", 0) != BUCKETS:
+                return False
+            counts.append(count)
+        return sum(counts) == BUCKETS and max(counts) <= fair
 
     wait_until(are_even)
 

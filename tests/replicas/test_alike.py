@@ -71,19 +71,16 @@ def test_examples_of_api_page_run(two: Two, tmp_path: Path) -> None:
 
 def test_both_replicas_show_accepted_notes(two: Two, name: str) -> None:
     """The answers of both are equal."""
-    answer_pairs = []
     for time, told_to, asked_replica in ((5, two.a, two.b), (7, two.b, two.a), (9, two.b, two.b)):
         note_time(told_to, name, time)
         wait_until(lambda: read_lowers(asked_replica, name)[-1][1] == time)  # noqa: B023 - at once
-    paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
-    for path in paths:
-        answers = [HTTP.get(f"{replica.url}/v1/streams/{name}{path}") for replica in two]
-        answer_pairs.append([steady(answer.text) for answer in answers])
 
-    answers = [replica.ask("POST", f"/streams/{name}/completeness", {"to": 6}) for replica in two]
-    answer_pairs.append([answer.text for answer in answers])
-
-    assert [by_a == by_b for by_a, by_b in answer_pairs] == [True] * len(answer_pairs)
+    for path in ("", "/marks", "/cut?complete_to=6", "/explain", "/writers"):
+        answer_of_a = HTTP.get(f"{two.a.url}/v1/streams/{name}{path}")
+        answer_of_b = HTTP.get(f"{two.b.url}/v1/streams/{name}{path}")
+        assert steady(answer_of_a.text) == steady(answer_of_b.text)
+    path = f"/streams/{name}/completeness"
+    assert two.a.ask("POST", path, {"to": 6}).text == two.b.ask("POST", path, {"to": 6}).text
     assert read_lowers(two.b, name) == [(1, 5), (2, 7), (3, 9)]
 
 
