@@ -10,17 +10,17 @@ from noted_time.progress import ReadOffsets
 from noted_time.values import Mark, StreamSettings
 from noted_time.verdict import Requirement, VerdictStatus
 from tests.core.acts import WRITERS, Act, streams
-from tests.core.test_verdict_laws import LATER, observe, witness
+from tests.core.test_verdict_laws import LATER, list_times_at_lowers, observe, witness
 from tests.core.test_vouching import TROUBLE
 from tests.support.judged import Domain
 
 
 def list_questions(names: set[str], marks: list[Mark]) -> Iterator[Requirement]:
     """Yield questions about times that the last mark has reached."""
-    times = {max(0, mark.lower - before) for mark in marks for before in (0, 1)}
-    for time in sorted(times):
+    for time in list_times_at_lowers(marks):
         yield Requirement(to=time)
-        yield from (Requirement(to=time, require=(name,)) for name in sorted(names))
+        for name in sorted(names):
+            yield Requirement(to=time, require=(name,))
         yield Requirement(to=time, require_known=True)
         yield Requirement(to=time, require_all=True)
 

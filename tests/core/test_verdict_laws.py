@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from controller.aggregation.views.vouching import find_latecomers
 from noted_time.progress import ReadOffsets
 from noted_time.reading import MarkHistory
-from noted_time.values import StreamCut, StreamSettings
+from noted_time.values import Mark, StreamCut, StreamSettings
 from noted_time.verdict import Requirement, Verdict, judge, judge_time
 from tests.core.acts import DOMAINS, WRITERS, Act, live, perform, streams
 from tests.core.test_vouching import (
@@ -51,6 +51,14 @@ def witness(settings: StreamSettings, history: list[Act], *, states_since: bool)
     return world
 
 
+def list_times_at_lowers(marks: list[Mark]) -> list[int]:
+    """Return the lowers of the marks, and the times just below them."""
+    times = set()
+    for mark in marks:
+        times |= {max(0, mark.lower), max(0, mark.lower - 1)}
+    return sorted(times)
+
+
 def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     """Return the questions of the stream, of readers at the cut of some mark, and of claims.
 
@@ -58,12 +66,15 @@ def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     is also asked for alone.
     """
     marks = domain.history.after(0, LATER)
-    readers = [ReadOffsets(mark.cut.offsets) for mark in marks]
-    readers += [ReadOffsets(mark.cut.offsets, at_most=max(0, mark.lower - 1)) for mark in marks]
-    times = {max(0, mark.lower - behind) for mark in marks for behind in (0, 1)}
-    claims = [ReadOffsets(at_most=time) for time in sorted(times)]
-    yield from (Requirement(require=(name,)) for name in sorted(names))
-    yield from (Requirement(require_known=True, from_time=from_time) for from_time in (1, 3))
+    readers = []
+    for mark in marks:
+        readers.append(ReadOffsets(mark.cut.offsets))
+        readers.append(ReadOffsets(mark.cut.offsets, at_most=max(0, mark.lower - 1)))
+    claims = [ReadOffsets(at_most=time) for time in list_times_at_lowers(marks)]
+    for name in sorted(names):
+        yield Requirement(require=(name,))
+    yield Requirement(require_known=True, from_time=1)
+    yield Requirement(require_known=True, from_time=3)
     for offsets in [None, *readers, *claims]:
         yield Requirement(read=offsets)
         yield Requirement(read=offsets, require=tuple(sorted(names)))
