@@ -82,7 +82,8 @@ def hold_waves(crowd: Crowd, meter: Meter, record: Record) -> None:
             crowd.read_answers()
         post_notes(crowd, meter, f"return {number}", silence_step + 1)
         count_in(crowd, meter, record, f"rejoin {number}", silence_step + 1)
-    record.lowers, record.repeats = crowd.lowers, crowd.repeats
+    record.lowers = crowd.lowers
+    record.repeats = crowd.repeats
 
 
 def post_notes(crowd: Crowd, meter: Meter, stage: str, step: int) -> None:
