@@ -8,6 +8,7 @@ are more acts:
     UA = Writer("s", "UA", domains=["ship"])      a client, open to the end of the session
     UA.note_time(5, {0: 10})                      a call in Python, with literals for arguments
     UA.flush() -> {"lower": 5, …}                 the JSON of its result: these fields, and others
+    UA.find_known_time() -> 9                     likewise a call of its `InnerWriter`
     r = Reader("s", group="g", reader="r")
     r.marks(after=1) -> []                        all that an iterator yields
     marks = r.marks(wait=9)                       an iterator, of which `take 1 marks` are taken
@@ -55,6 +56,7 @@ from tests.writer_client.scripted import URL, Scripted, results
 from tools.trials.served import Served
 from tools.trials.waiting import PATIENCE_S, wait_until
 from writer_client import AsyncWriterClient, Pace, WriterClient
+from writer_client.sending.writer import get_inner_writer
 
 FILES = sorted(Path(__file__).with_name("sessions").glob("*.txt"))
 KINDS: dict[str, dict[str, type[Any]]] = {
@@ -173,7 +175,10 @@ class Session(AsyncExitStack):
         if client is None:
             await self.open(name, target, values, options)
             return None
-        result = getattr(self.clients[client], target)
+        owner = self.clients[client]
+        if not hasattr(owner, target):
+            owner = get_inner_writer(owner)
+        result = getattr(owner, target)
         result = result if arguments is None else result(*values, **options)
         if name is not None:
             self.clients[name] = result
