@@ -44,7 +44,8 @@ from tools.trials.s3 import read_parquet
 DELAY_HOURS = (2, 4, 6, 8)
 """The delays of Spark's own watermark that are tried; the least that loses nothing is simulated."""
 
-LEAST_ROWS, MOST_BATCHES = 200, 1000
+LEAST_ROWS = 200
+MOST_BATCHES = 1000
 """The rows of a micro-batch under noted time, more if there would be too many batches."""
 
 

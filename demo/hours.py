@@ -23,7 +23,8 @@ from demo.stage import HOURS_TABLE
 from noted_time.installation import PROGRAM_VARIABLE
 from noted_time.values import format_time
 
-NAME, HOUR_END = "hours", "hour_end"
+NAME = "hours"
+HOUR_END = "hour_end"
 NOT_YET_STATUS = 3
 
 
@@ -35,9 +36,12 @@ class Hours:
     """
 
     def __init__(self, flights: Path, url: str, stops: Sequence[Step]) -> None:
-        self._flights, self._url = flights, url
+        self._flights = flights
+        self._url = url
         self._stop = max(stops, key=_compute_lead)
-        self.asked, self.answer, self.status = "", "", 0
+        self.asked = ""
+        self.answer = ""
+        self.status = 0
 
     @property
     def clock(self) -> int:
@@ -57,7 +61,8 @@ class Hours:
         words = ["why", hours, format_time(hour_after(min(stop.notes.values())))]
         process = self._run(*words)
         self.asked = shlex.join(["noted-time", *words])
-        self.answer, self.status = process.stdout.strip(), process.returncode
+        self.answer = process.stdout.strip()
+        self.status = process.returncode
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         ours: Mapping[str, str] = {"NOTED_TIME_URL": self._url, PROGRAM_VARIABLE: "noted-time"}

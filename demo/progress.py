@@ -56,7 +56,9 @@ class Bar:
     def __init__(
         self, bars: Progress, description: str, total: int, describe: Describe | None
     ) -> None:
-        self._bars, self._description, self._total = bars, description, total
+        self._bars = bars
+        self._description = description
+        self._total = total
         self._describe = describe or (lambda part_count: f"{part_count:,} of {total:,}")
         self._task = bars.add_task(description, total=total, status="")
         self._shown_at = time.monotonic()

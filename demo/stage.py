@@ -21,7 +21,8 @@ from demo.surroundings import spark_session
 from tools.trials import kafka, s3
 from tools.trials.kafka import Broker
 
-FLIGHTS_TABLE, HOURS_TABLE = "flights-table", "hours-table"
+FLIGHTS_TABLE = "flights-table"
+HOURS_TABLE = "hours-table"
 """The tables of `--tables` in the directory of the files that stay."""
 
 

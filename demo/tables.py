@@ -30,7 +30,8 @@ from noted_time_extensions.tables import NotedTable, TableClaims, complete_to
 from spark_integration import Noted, WatermarkPolicy
 from tools.trials.starting import start_query
 
-NAME, DAYS = "tables", 4
+NAME = "tables"
+DAYS = 4
 """The name of the story's files, and how many days it plays by default."""
 
 COLUMNS = Columns(
@@ -65,7 +66,8 @@ def opening(flights: Flights) -> list[str]:
 
 def play(stage: Stage) -> Result:
     """Fill the table while others write to it, and judge the claims about it."""
-    stops, looks = stops_of(stage.flights), list[Look]()
+    stops = stops_of(stage.flights)
+    looks = list[Look]()
     other_programs = Others(str(stage.out / FLIGHTS_TABLE), stops, looks)
     hours = Hours(stage.out / FLIGHTS_TABLE, stage.url, stops[: other_programs.overwritten_at])
     logging.getLogger("noted_time.spark").addHandler(handler := BufferingHandler(10 * len(stops)))

@@ -238,7 +238,8 @@ def call_showing(
     installation: Installation, env: Mapping[str, str], *command: str | Path
 ) -> tuple[int, str]:
     """Run pip, show how far it is, and return its exit code and all that it said."""
-    words, output_lines = [str(word) for word in command], []
+    words = [str(word) for word in command]
+    output_lines = []
     with subprocess.Popen(
         words, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process, showing(installation.describe):

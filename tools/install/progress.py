@@ -26,7 +26,8 @@ class Installation:
     """
 
     def __init__(self, home: Path, scratch: Path, lock: Path | None) -> None:
-        self._home, self._scratch = home, scratch
+        self._home = home
+        self._scratch = scratch
         self._total = len(PINNED_PACKAGE.findall(lock.read_text())) if lock else 0
         self._done_count = 0
         self._current = ""

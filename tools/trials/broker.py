@@ -293,7 +293,8 @@ class Broker:
         committed_offsets = [
             TopicPartition(topic, partition, offset) for partition, offset in offsets.items()
         ]
-        admin, wanted_offsets = self.admin, ConsumerGroupTopicPartitions(group, committed_offsets)
+        admin = self.admin
+        wanted_offsets = ConsumerGroupTopicPartitions(group, committed_offsets)
 
         def is_committed() -> bool:
             result = admin.alter_consumer_group_offsets([wanted_offsets])[group].result(30)

@@ -27,7 +27,8 @@ CLASS = (str(HOME / "bin" / "spark-class"),)
 
 # Room for two applications, the Connect server and one more: a worker has a core and 512 MiB for
 # the first, and a core and Spark's 1 GiB for the second. Cores are only counted.
-CORES, MEMORY_MB = 2, 1536
+CORES = 2
+MEMORY_MB = 1536
 RAW_FILES = "spark.hadoop.fs.file.impl"
 """RocksDB's state does not work on the file system that is fastest for small batches."""
 

@@ -132,7 +132,8 @@ class JavaProducer:
     ) -> None:
         """Start it, with its settings and log in the directory."""
         directory.mkdir(parents=True, exist_ok=True)
-        file, self._log = directory / "producer.properties", directory / "log"
+        file = directory / "producer.properties"
+        self._log = directory / "log"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         options = [*classes.read(classes.KAFKA).split(), "-cp", class_path(version)]
         words = [classes.java(), *options, "LineProducer", str(file), topic]

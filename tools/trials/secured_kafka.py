@@ -13,7 +13,8 @@ from tools.trials.certificates import make_certificates
 from tools.trials.ports import free_port
 from tools.trials.tokens import KEYS, TokenServer
 
-USER, PASSWORD = "alice", "wonderland"
+USER = "alice"
+PASSWORD = "wonderland"  # noqa: S105 - of a broker for trials
 
 
 class SecuredBroker(Broker):

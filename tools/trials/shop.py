@@ -44,7 +44,10 @@ class Shop:
     def __init__(
         self, server: Server, broker: Broker, served: Calls, name: str, directory: Path
     ) -> None:
-        self.server, self.broker, self.served, self.name = server, broker, served, name
+        self.server = server
+        self.broker = broker
+        self.served = served
+        self.name = name
         self.directory = directory
         self.url = server.make_database()
         create_tables(server, self.url)

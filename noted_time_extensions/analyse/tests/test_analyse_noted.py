@@ -19,14 +19,16 @@ from tools.trials.waiting import wait_until
 
 MINUTE_MS = 60_000
 WRITERS = [f"w{n}" for n in range(10)]
-LIAR, LATECOMER = "w3", "latecomer"
+LIAR = "w3"
+LATECOMER = "latecomer"
 
 
 class Producers:
     """Ten producers that share three partitions, one that comes later, and their stream."""
 
     def __init__(self, broker: Broker, served: Served) -> None:
-        self._broker, self._served = broker, served
+        self._broker = broker
+        self._served = served
         self.name = served.new()
         broker.create(self.name, 3)
         self._log = Topic(broker.config, self.name).look().id

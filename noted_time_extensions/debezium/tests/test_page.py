@@ -12,7 +12,8 @@ from tools.trials.debezium import CONNECTOR, WORKER
 from tools.trials.kafka import Broker
 
 PAGE = "guides/change-data-capture"
-TOPIC, OFFSETS = "sales.public.orders", "connect-offsets"
+TOPIC = "sales.public.orders"
+OFFSETS = "connect-offsets"
 MINUTE = 60_000
 OBSERVE = f"noted-time observe kafka debezium 127.0.0.1:9092 {TOPIC} --connector shop --for 0s"
 OFFSET_KEY = '["shop",{"server":"sales"}]'

@@ -79,7 +79,8 @@ class Counting:
     """
 
     def __init__(self, spark: SparkSession, flights: NotedStream, directory: Path) -> None:
-        self._flights, self._directory = flights, directory
+        self._flights = flights
+        self._directory = directory
         self._checkpoint = str(directory / "counting")
         events = read_noted_log(
             spark,
@@ -115,7 +116,8 @@ class Counting:
         return file.read_text() if file.exists() else ""
 
     def _factory(self) -> Callable[[], WriterClient]:
-        url, directory = self._flights.server.url, self._directory
+        url = self._flights.server.url
+        directory = self._directory
 
         class Telling(WriterClient):
             def _end_with_process(self, timeout_s: float) -> None:

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.acceptance
 PROGRAMS = Path(__file__).parents[1] / "spark" / "programs"
 START_MS = 1_357_002_000_000
 MINUTE_MS = 60_000
-STEP_MS, ROWS = 8 * MINUTE_MS, 1125
+STEP_MS = 8 * MINUTE_MS
+ROWS = 1125
 """A step writes that many rows to each segment, dated in its eight minutes and one more."""
 
 SEGMENTS = {0: "a", 1: "a", 2: "b", 3: "b"}
@@ -61,13 +62,15 @@ class Trial:
     """A driver with a query of a file log, and the writers of that log."""
 
     def __init__(self, cluster: Cluster, served: Served, directory: Path) -> None:
-        self._cluster, self.stream = cluster, NotedStream(directory / "log", "killed", served)
+        self._cluster = cluster
+        self.stream = NotedStream(directory / "log", "killed", served)
         self.stream.begin_log().join("a", "b")
         self.output = Output(directory / "output")
         places = {"root": str(self.stream.root), "output": str(self.output.directory)}
         self._given: dict[str, object] = {"url": served.url, "stream": "killed", **places}
         self._others = set(cluster.executors())
-        self._chance, self._time = random.Random(1), START_MS
+        self._chance = random.Random(1)
+        self._time = START_MS
         self.start_driver()
 
     def start_driver(self) -> None:

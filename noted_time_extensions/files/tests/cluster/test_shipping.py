@@ -77,7 +77,8 @@ class Runs:
     """Runs of the program in a directory that holds no package."""
 
     def __init__(self, flights: NotedStream, ways: Ways, directory: Path) -> None:
-        self._ways, self.directory = ways, directory
+        self._ways = ways
+        self.directory = directory
         self._given = {
             "root": str(flights.root),
             "url": flights.server.url,

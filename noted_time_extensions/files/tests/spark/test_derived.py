@@ -41,7 +41,9 @@ class Sinks:
     """Makes sinks of the stream `counts`, with a checkpoint that the test writes itself."""
 
     def __init__(self, spark: SparkSession, served: Served, directory: Path) -> None:
-        self.spark, self.served, self.directory = spark, served, directory
+        self.spark = spark
+        self.served = served
+        self.directory = directory
         self.client = self.make_client()
 
     def make_client(self) -> WriterClient:

@@ -86,7 +86,8 @@ def write_orders(root: Path) -> None:
 def test_examples_of_the_backlog_page_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
     """The calls and the reader run first, then the query until it gives out both hours."""
     write_orders(tmp_path / "log")
-    hours, stopping = tmp_path / "hours", threading.Event()
+    hours = tmp_path / "hours"
+    stopping = threading.Event()
 
     def stop_when_out() -> None:
         while not (hours.exists() and sum(map(rows_in, hours.glob("*.parquet"))) == 2):

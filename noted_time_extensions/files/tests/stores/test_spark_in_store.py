@@ -36,7 +36,8 @@ def test_query_reads_and_appends_in_a_bucket(
     s3: Proxy, bucket: str, spark: SparkSession, served: Served, tmp_path: Path
 ) -> None:
     """The query continues after a restart. A batch job reads a complete window of the same log."""
-    root, checkpoint = f"{bucket}/topics", str(tmp_path / "checkpoint")
+    root = f"{bucket}/topics"
+    checkpoint = str(tmp_path / "checkpoint")
     for stream in ("flights", "counts"):
         served.create(stream)
 

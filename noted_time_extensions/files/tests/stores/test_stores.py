@@ -33,7 +33,8 @@ from noted_time_extensions.files.tests.stores.proxy import Fault, Proxy
 from spark_integration.marks.time_range import ALL_TIMES
 from tests.support.object_store import SECRET
 
-RACERS, APPENDS = 4, 100
+RACERS = 4
+APPENDS = 100
 
 
 def open_writer(root: str, segment: int = 0) -> SegmentLogWriter:
@@ -104,7 +105,8 @@ def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
 
 def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
     """Answers to puts get lost, and the store refuses as often as one request is retried."""
-    root, failures = f"{bucket}/topics", list[Exception]()
+    root = f"{bucket}/topics"
+    failures = list[Exception]()
 
     def work(number: int) -> None:
         try:

@@ -45,7 +45,9 @@ def test_every_observer_of_records_names_a_transaction(flights: Flights) -> None
 
 def test_record_ahead_of_the_clock_is_named(flights: Flights) -> None:
     """Observers name its offset and key until the clock passes it, and skip records far ahead."""
-    now, soon, far_time = NINE, NINE + 3 * MINUTE, NINE + 6 * MINUTE
+    now = NINE
+    soon = NINE + 3 * MINUTE
+    far_time = NINE + 6 * MINUTE
     times = KafkaFields(*flights.place, "at", start="earliest", clock=lambda: now)
     for partition, time, key in (
         (0, NINE, "a1"),
@@ -74,7 +76,8 @@ def test_restarted_observer_still_skips_the_record_ahead(
     flights: Flights, value: str, tombstones: int, offset: int
 ) -> None:
     """Markers and tombstones may follow it."""
-    now, end = NINE, tombstones + 2
+    now = NINE
+    end = tombstones + 2
     producer = begin_transaction(flights.broker, flights.topic, value, partition=0)
     for _ in range(tombstones):
         producer.produce(flights.topic, None, "k", 0)

@@ -27,7 +27,9 @@ class Feed:
     """A changefeed: partitions with unordered rows, and resolved records between them."""
 
     def __init__(self, flights: Flights) -> None:
-        self._flights, self._chance, self.time = flights, random.Random(5), NOON
+        self._flights = flights
+        self._chance = random.Random(5)
+        self.time = NOON
 
     def rows(self, partitions: int) -> None:
         """Write rows with update times from now on."""
@@ -56,7 +58,8 @@ def test_resolved_records_are_exact_over_growth_and_restarts(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Time is the least over the partitions; a partition without resolved records holds it."""
-    feed, lowers = Feed(flights), []
+    feed = Feed(flights)
+    lowers = []
 
     def look(client: WriterClient, noter: EventTimeNoter) -> None:
         noter.look()

@@ -186,7 +186,8 @@ def test_roll_back_ends_the_claim_of_a_running_query(query: Query) -> None:
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_only_a_marked_merge_keeps_the_claim(query: Query, *, is_marked: bool) -> None:
     """Another program may merge, too."""
-    claims, target = query.claims(), sql_name(query)
+    claims = query.claims()
+    target = sql_name(query)
     using = "delta" if query.table.startswith("delta") else "iceberg"
     if using == "iceberg" and is_marked and RUNNING < (4, 0):
         pytest.skip("Iceberg for Spark 3.5 ignores snapshot properties in MERGE")

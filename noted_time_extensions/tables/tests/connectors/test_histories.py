@@ -45,8 +45,10 @@ class DeltaWorld(World):
 
     def open_in(self, directory: Path, name: str) -> None:
         """Keep the table and its copies in a directory."""
-        self.path, self.copies = directory / name / "table", directory / name / "copies"
-        self.log, self.copied = DeltaLog(str(self.path)), dict[int, State]()
+        self.path = directory / name / "table"
+        self.copies = directory / name / "copies"
+        self.log = DeltaLog(str(self.path))
+        self.copied = dict[int, State]()
 
     def history(self) -> TableHistory:
         """Return the history of a reader that caches commits."""
@@ -74,7 +76,8 @@ class DeltaWorld(World):
         if not self.saved:
             return
         place = self.chance.randrange(len(self.saved))
-        self.state, copy = self.saved[place], self.copies / str(place + 1)
+        self.state = self.saved[place]
+        copy = self.copies / str(place + 1)
         shutil.rmtree(self.path, ignore_errors=True)
         if copy.exists():
             shutil.copytree(copy, self.path)
@@ -106,7 +109,9 @@ class IcebergWorld(World):
 
     def open_in(self, catalog: Catalog, name: str) -> None:
         """Make the table in a catalog."""
-        self.catalog, self.identifier, self.places = catalog, f"db.{name}", dict[int, str]()
+        self.catalog = catalog
+        self.identifier = f"db.{name}"
+        self.places = dict[int, str]()
         self.table = catalog.create_table(self.identifier, ROWS.schema)
 
     def history(self) -> TableHistory:
@@ -281,7 +286,8 @@ def test_table_changed_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accepting and inheriting a claim are refused, too."""
-    orders, days = Orders(tmp_path / "orders"), Orders(tmp_path / "days")
+    orders = Orders(tmp_path / "orders")
+    days = Orders(tmp_path / "days")
     orders.claim(TEN, 0)
     days.claim(TEN, 0)
     days.overwrite()

@@ -47,7 +47,8 @@ class Rows(OpenTable):
         self.fault: tuple[int, type[Exception], bool] | None = None
 
     def call(self, act: Callable[[], None]) -> None:
-        fault, self.fault = self.fault, self.fault and (self.fault[0] - 1, *self.fault[1:])
+        fault = self.fault
+        self.fault = self.fault and (self.fault[0] - 1, *self.fault[1:])
         is_now = fault is not None and fault[0] == 0
         if fault is None or fault[2] or not is_now:
             act()
@@ -55,7 +56,8 @@ class Rows(OpenTable):
             raise fault[1]
 
     def history(self) -> TableHistory:
-        return TableHistory([*self.commits], {}, "t" * bool(self.commits), is_numbered=True)
+        table = "t" if self.commits else ""
+        return TableHistory([*self.commits], {}, table, is_numbered=True)
 
     def append(self, rows: Any, options: WriteOptions) -> None:  # noqa: ANN401 - rows of the model
         self.call(lambda: self.add(rows, options["userMetadata"]))
@@ -128,7 +130,8 @@ CARELESS: tuple[Callable[..., object], ...] = (
 FAULTS = st.tuples(st.integers(0, 4), st.sampled_from([Killed, OSError]), st.booleans())
 FAULT = st.none() | st.none() | st.none() | FAULTS
 BATCH = st.tuples(st.sampled_from(CAREFUL * 2 + CARELESS), st.booleans(), FAULT)
-WRITTEN, PASSED = (write, False, None), (CARELESS[-1], True, None)
+WRITTEN = (write, False, None)
+PASSED = (CARELESS[-1], True, None)
 
 
 @given(st.lists(BATCH, min_size=3, max_size=8))
@@ -137,8 +140,12 @@ WRITTEN, PASSED = (write, False, None), (CARELESS[-1], True, None)
 def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> None:
     """Kills and lost answers happen anywhere. A careful program keeps its claim."""
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        table, files, runs, truth = Rows(), Files(fs.LocalFileSystem(), directory), [0], set[Row]()
-        write_file, is_careful = files.write, True
+        table = Rows()
+        files = Files(fs.LocalFileSystem(), directory)
+        runs = [0]
+        truth = set[Row]()
+        write_file = files.write
+        is_careful = True
         patch.setattr(files, "write", lambda *file: table.call(lambda: write_file(*file)))
         patch.setattr(remembering, "open_checkpoint", lambda _: files)
         patch.setattr(claiming, "find_running_query", lambda: RunningQuery("q", str(runs)))
@@ -151,7 +158,9 @@ def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> 
             try:
                 act(claims.of(batch), table, rows)
             except (Killed, OSError):
-                table.fault, runs, claims = None, [*runs, batch], start_driver(directory, table)
+                table.fault = None
+                runs = [*runs, batch]
+                claims = start_driver(directory, table)
                 act(claims.of(batch), table, rows)
             is_careful &= act in CAREFUL and (fault is None or fault[1] is Killed)
             complete_to = table.complete_to
@@ -169,7 +178,8 @@ def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> 
 )
 def test_programs_of_the_page_keep_the_claim(tmp_path: Path, function: str, url: str) -> None:
     """The program withdraws a batch without rows. A skipped batch ends the claim."""
-    table, times = Rows(), []
+    table = Rows()
+    times = []
     claims = start_driver(str(tmp_path), table, url)
     save = Session("docs/guides/tables.md", {}, claims=claims).run("def save_to_iceberg")[function]
 

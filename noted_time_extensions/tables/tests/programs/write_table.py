@@ -45,7 +45,8 @@ class Trapped(OpenTable):
 
     def __init__(self, table: OpenTable, log: Path) -> None:
         super().__init__()
-        self._table, self._log = table, log
+        self._table = table
+        self._log = log
 
     def history(self) -> TableHistory:
         """Return the commits."""
@@ -104,7 +105,8 @@ def die_once_opened(pipe: Path) -> None:
 
 def write_and_die(program_input: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch, and dies at the chosen place."""
-    write, batches = NotedTable(program_input["table"], claims), 0
+    write = NotedTable(program_input["table"], claims)
+    batches = 0
 
     def write_or_die(rows: DataFrame, batch_id: int) -> None:
         nonlocal batches

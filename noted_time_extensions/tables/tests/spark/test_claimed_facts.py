@@ -148,7 +148,8 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     assert statuses == truth
 
 
-NOTED, KAFKA = {"flights.noted": {"0": 2}}, {"flights": {"0": 5, "1": 5}}
+NOTED = {"flights.noted": {"0": 2}}
+KAFKA = {"flights": {"0": 5, "1": 5}}
 MARKS: Any = {"noted_streams": {"flights": {}}, "token": "t"}
 READ: Any = {"segments": {"0": 7}, "mark": {"lower": TEN}}
 HOUR_MS = 3_600_000

@@ -188,7 +188,9 @@ class Table:
         self.path = str(path)
         self.url = f"delta:{self.path}"
         self.checkpoint = output.checkpoint
-        self.read, self.flights, self.output = read, flights, output
+        self.read = read
+        self.flights = flights
+        self.output = output
 
     def claims(self) -> TableClaims:
         """Return the claims of a new driver of the query."""

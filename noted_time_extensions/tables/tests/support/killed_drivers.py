@@ -28,7 +28,9 @@ KILLS = int(os.environ.get("NOTED_TIME_KILLS", "3"))
 """The number of kills for each table; 30 take some minutes."""
 
 BEGUN_MS = 1_357_002_000_000
-STEP_MS, SPAN_MS, ROWS = 1000, 5000, 7
+STEP_MS = 1000
+SPAN_MS = 5000
+ROWS = 7
 """Each step of a source has `ROWS` rows of a span of time; spans begin `STEP_MS` apart."""
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "write_table.py"
@@ -55,7 +57,8 @@ class Delta:
     """A table of Delta, read by deltalake: `log` has its commits, `data` its rows."""
 
     def __init__(self, directory: Path) -> None:
-        self.data, self.log = directory, directory / "_delta_log"
+        self.data = directory
+        self.log = directory / "_delta_log"
         self.url = f"delta:{directory}"
 
     def versions(self) -> list[Commit]:
@@ -83,8 +86,11 @@ class Iceberg:
 
     def __init__(self, warehouse: Path, name: str) -> None:
         _catalog, *path = name.split(".")
-        self.url, directory = f"iceberg:{name}", warehouse.joinpath(*path)
-        self.data, self.log, self._directory = directory / "data", directory / "metadata", directory
+        self.url = f"iceberg:{name}"
+        directory = warehouse.joinpath(*path)
+        self.data = directory / "data"
+        self.log = directory / "metadata"
+        self._directory = directory
 
     def versions(self) -> list[Commit]:
         table = self._open()
