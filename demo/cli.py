@@ -51,7 +51,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         typer.Option(
             "--tables",
             metavar="",
-            help="Play this instead: a Delta table that says up to when it is complete.",
+            help="Play this instead: a Delta table that says to which time it is complete.",
         ),
     ] = False,
     of_changes: Annotated[

@@ -51,7 +51,7 @@ def opening(flights: Flights) -> list[str]:
         (
             f"Each of {len(flights.carriers)} carriers is a writer, and notes. Every hour of the "
             "replay a Spark query appends the landed flights to a Delta table, and claims in the "
-            "same commit up to when it is complete."
+            "same commit to which time it is complete."
         ),
         (
             "Others write to the table, too: it is compacted, and overwritten with an old copy. A "

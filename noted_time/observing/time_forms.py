@@ -70,8 +70,8 @@ class NoSuchTime(Rejected):
 
 
 TWICE_WARNING = (
-    "%s: local times in an hour that the zone has twice are read as of the first, so that time "
-    "stands for at most an hour"
+    "%s: ambiguous local times, of the hour when clocks are set back, are read as the first "
+    "occurrence. The watermark may pause for up to an hour"
 )
 
 

@@ -270,7 +270,7 @@ class AnotherLog(Rejected):
 
     def __init__(self, stream: str, other: OtherLog) -> None:
         super().__init__(
-            f"{stream} is of another log: {other.sentence}. Use a separate "
+            f"{stream} belongs to another log: {other.sentence}. Use a separate "
             "stream for each topic of each cluster, and a new stream for a topic that was created "
             "again. Only a linked or restored log may share the stream "
             f"({name_program()} stream log STREAM {other.given})"

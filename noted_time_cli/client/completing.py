@@ -96,7 +96,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
 
     - 0: the time is printed.
     - 1: the controller refused, for example because the stream does not exist.
-    - 3: no time is complete, or not as the options require.
+    - 3: no time is complete under these options.
     - 69: no controller answered.
 
     A table is judged by the claims in its commits. If writers are required, the controller is asked

@@ -214,7 +214,7 @@ def _describe_late(stream: str, writer_note: Note, lower: int | None) -> str:
         return ""
     lower_text = format_time(lower)
     if writer_note.time is None:
-        return f"{writer_note.writer} vouches from {lower_text} on"
+        return f"marks count {writer_note.writer} for times from {lower_text} on"
     if writer_note.time >= lower:
         return ""
     fact = f"{writer_note.writer} noted {format_time(writer_note.time)}"

@@ -13,7 +13,7 @@ from noted_time.lineage import Dataset
 from noted_time.verdict import Requirement
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import MISSING_STATUS, DatasetArgument, DatasetOptions, Names
-from noted_time_cli.client.waiting import choose_error_status, choose_status
+from noted_time_cli.client.waiting import NOT_YET_STATUS, choose_error_status, choose_status
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone, parse_optional_time
@@ -79,12 +79,15 @@ def why(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _find_status(call: Caller, dataset: OpenDataset, time: int) -> int:
-    """Return the exit status of a `wait` that asks once."""
+    """Return the exit status of a `wait` that asks once, about a dataset that was not complete."""
     steps = wait_for_dataset(dataset, Requirement(to=time), 0)
     try:
-        return choose_status(run(steps, build_performer(call.ask)))
+        answer = run(steps, build_performer(call.ask))
     except (Conflict, Unreachable) as error:
         return choose_error_status(error)
+    if answer.is_complete:  # since the printed answer
+        return NOT_YET_STATUS
+    return choose_status(answer)
 
 
 def _check_options(context: typer.Context, root: Dataset, *, as_dot: bool) -> None:

@@ -139,7 +139,7 @@ class Judging:
             from noted_time_extensions.analyse.noted_costs import check_words, print_lost
 
             if not self.as_json:
-                print_lost(costs.noted, costs.who or "writer")
+                print_lost(costs.noted, costs.group_column or "writer")
             if stream_to_judge.fail_if_broken:
                 check_words(costs.noted)
 

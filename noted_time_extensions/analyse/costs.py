@@ -68,7 +68,7 @@ class NotedCosts:
 class Costs:
     """All results of an analysis.
 
-    `owed_to` has the rows that cause the least delay, and other figures exclude them. If arrivals
+    `outliers` has the rows that cause the least delay, and other figures exclude them. If arrivals
     are assumed, it is one row, which other figures include, because the rows after it may be late.
     """
 
@@ -80,17 +80,17 @@ class Costs:
     last_ms: int
     window_ms: int
     assumed: str | None
-    said: list[str]
+    notices: list[str]
     least_delay_without_loss_ms: int
     least_delay_without_loss_by_flink_ms: int
-    least_delay_with_them_ms: int
-    least_delay_without_them_ms: int
-    owed_to: list[RowsBehind]
+    least_delay_all_rows_ms: int
+    least_delay_without_outliers_ms: int
+    outliers: list[RowsBehind]
     delays: list[Figures]
     perfect: Figures | None
     behind_by_partition: list[RowsBehind]
-    who: str | None
-    behind_by_who: list[RowsBehind]
+    group_column: str | None
+    behind_by_group: list[RowsBehind]
     noted: NotedCosts | None = None
 
 
@@ -138,7 +138,7 @@ def compute_costs(
         rows = rows.remove_rows(rows_ahead)
     analysis = analyse(arrivals, rows.times, rows.partitions, window_ms)
     least_delay_ms = analysis.spark.least_delay_ms()
-    notices = [*rows.said, *_describe_second(rows, least_delay_ms, window_ms)]
+    notices = [*rows.notices, *_describe_second(rows, least_delay_ms, window_ms)]
     if assumption == ASSUMED_ARRIVALS:
         notices += _describe_order(rows, least_delay_ms, window_ms)
     owed_delay = _find_owed_delay(all_rows, rows_ahead, analysis, window_ms, ahead_ms)
@@ -151,22 +151,22 @@ def compute_costs(
         last_ms=int(rows.times.max()),
         window_ms=window_ms,
         assumed=assumption,
-        said=notices,
+        notices=notices,
         least_delay_without_loss_ms=least_delay_ms,
         least_delay_without_loss_by_flink_ms=analysis.flink.least_delay_ms(),
-        least_delay_with_them_ms=owed_delay.with_them_ms,
-        least_delay_without_them_ms=owed_delay.without_them_ms,
-        owed_to=owed_delay.rows,
+        least_delay_all_rows_ms=owed_delay.with_them_ms,
+        least_delay_without_outliers_ms=owed_delay.without_them_ms,
+        outliers=owed_delay.rows,
         delays=_list_delay_figures(analysis, delays, has_waits=assumption is None),
         perfect=None,
         behind_by_partition=analysis.find_behind(rows.partitions),
-        who=rows.who,
-        behind_by_who=[],
+        group_column=rows.group_column,
+        behind_by_group=[],
     )
     if assumption is None:
         costs = replace(costs, perfect=build_figures(None, 0, costs.rows, 0, analysis.perfect))
-    if rows.whose is not None:
-        costs = replace(costs, behind_by_who=analysis.find_behind(rows.whose))
+    if rows.group_of_row is not None:
+        costs = replace(costs, behind_by_group=analysis.find_behind(rows.group_of_row))
     return costs, analysis
 
 
@@ -240,8 +240,8 @@ def _find_owed_delay(
         leads_ms = (all_rows.times - all_rows.arrivals)[rows_ahead]
         names = summarize_by_name(all_rows.names[rows_ahead], leads_ms)
         return OwedDelay(analysis_with_them.spark.least_delay_ms(), least_delay_ms, names)
-    if all_rows.arrivals is None and analysis.owed_to is not None:
-        row = np.array([analysis.owed_to])
+    if all_rows.arrivals is None and analysis.worst_row is not None:
+        row = np.array([analysis.worst_row])
         other_rows = all_rows.remove_rows(row)
         other_analysis = analyse(
             other_rows.assume_arrivals(), other_rows.times, window_ms=window_ms
@@ -261,7 +261,7 @@ def print_costs(costs: Costs, note: str, observe: str | None) -> None:
     """
     if costs.assumed:
         say(costs.assumed)
-    for sentence in costs.said:
+    for sentence in costs.notices:
         say(sentence)
     say(
         f"{pluralize(costs.rows, 'row')} of {pluralize(costs.partitions, 'partition')}, "
@@ -273,12 +273,12 @@ def print_costs(costs: Costs, note: str, observe: str | None) -> None:
     print_table(_build_columns(costs), _list_figures(costs))
     for sentence in _explain_waits(costs):
         say(sentence)
-    name_title = costs.who or "partition"
+    name_title = costs.group_column or "partition"
     if costs.partitions > 1:
         _print_names("behind the largest time so far", "partition", costs.behind_by_partition)
-    _print_names("behind the largest time so far", name_title, costs.behind_by_who)
+    _print_names("behind the largest time so far", name_title, costs.behind_by_group)
     if not costs.assumed:
-        _print_names("ahead of their arrival", name_title, costs.owed_to)
+        _print_names("ahead of their arrival", name_title, costs.outliers)
     for sentence in _suggest_next(costs, note, observe):
         say(sentence)
 
@@ -401,15 +401,15 @@ def _build_name_columns(title: str) -> Columns:
 
 def _describe_least(costs: Costs) -> str:
     """Return the least delay, the rows that cause it, and the delay without them."""
-    with_them_ms = costs.least_delay_with_them_ms
-    without_them_ms = costs.least_delay_without_them_ms
+    with_them_ms = costs.least_delay_all_rows_ms
+    without_them_ms = costs.least_delay_without_outliers_ms
     if with_them_ms == without_them_ms:
         return format_least_delay(with_them_ms)
-    worst_rows = costs.owed_to[0]
-    row_count = sum(name_rows.rows for name_rows in costs.owed_to)
-    name = worst_rows.name if costs.who else f"partition {worst_rows.name}"
-    if len(costs.owed_to) > 1:
-        name += f" and {len(costs.owed_to) - 1} more"
+    worst_rows = costs.outliers[0]
+    row_count = sum(name_rows.rows for name_rows in costs.outliers)
+    name = worst_rows.name if costs.group_column else f"partition {worst_rows.name}"
+    if len(costs.outliers) > 1:
+        name += f" and {len(costs.outliers) - 1} more"
     rows_ahead = f"{pluralize(row_count, 'row')} of {name}"
     if costs.assumed:
         owed_delay = format_duration(with_them_ms - without_them_ms)
@@ -446,6 +446,6 @@ def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]
     )
     if observe is not None:
         yield f"  Observers       {observe} --delay {seconds}s"
-    if costs.owed_to and not costs.assumed:
+    if costs.outliers and not costs.assumed:
         yield "  Rows ahead      skip them in the query, too, as observers do (--ahead)"
     yield f"  Neither guess nor loss: {note}"

@@ -102,7 +102,7 @@ class Analysis:
     The perfect watermark is always the least event time still to arrive.
 
     - `late`: the numbers of the rows with a smaller event time than an earlier row.
-    - `owed_to`: the number of the row whose time causes the least delay without loss, if not 0.
+    - `worst_row`: the number of the row whose time causes the least delay without loss, if not 0.
     """
 
     spark: Curve
@@ -110,7 +110,7 @@ class Analysis:
     perfect: WindowWaits
     late: NDArray[np.int64]
     late_by: Times
-    owed_to: int | None
+    worst_row: int | None
 
     def find_behind(self, names: ArrayLike, max_names: int = 10) -> list[RowsBehind]:
         """Return the names with rows behind the largest earlier event time, the worst first.
@@ -219,21 +219,21 @@ def analyse(
     if np.any(parts != parts[0]):
         flink = build_curve(_find_least_of_largest(event_times, parts))
     late = np.flatnonzero(event_times < largest)
-    owed_to = None
+    worst_row = None
     if len(spark.needed):  # the first row with the time that the worst row is behind
         worst = np.argmax(largest[:-1] - ends[1:])
-        owed_to = int(np.searchsorted(largest, largest[worst]))
+        worst_row = int(np.searchsorted(largest, largest[worst]))
     late_by = (largest - event_times)[late]
     if order is not None:
         late = order[late]
-        owed_to = None if owed_to is None else int(order[owed_to])
+        worst_row = None if worst_row is None else int(order[worst_row])
     return Analysis(
         spark,
         flink,
         _measure_perfect(event_times, arrival_times, windows, beyond=int(window_ms == 0)),
         late,
         late_by,
-        owed_to,
+        worst_row,
     )
 
 

@@ -45,7 +45,7 @@ def compute_noted_costs(
         noted_stream = run(read_noted(stream, stream_to_judge.domain), transport.ask)
     AnotherLog.check(stream, noted_stream.logs, rows.log_id)
     marks = noted_stream.marks
-    located_rows = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
+    located_rows = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.group_of_row)
     judgement = judge(marks, located_rows, noted_stream.promises, noted_stream.owners, window_ms)
     waits = None
     if rows.arrivals is not None and abs(int(rows.arrivals.max()) - marks.written[-1]) <= DAY_MS:

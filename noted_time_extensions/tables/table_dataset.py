@@ -59,7 +59,11 @@ class TableDataset:
         return describe_table(self.dataset, history, time, self.names)
 
     def judge(self, requirement: Requirement) -> Steps:
-        """Judge the table. Raises as the questions and as `standing`."""
+        """Judge the table.
+
+        Raises `Unreachable`, `Conflict` and `Rejected` as the controller answers, and
+        `Unreadable` if the table cannot be read.
+        """
         table = self.dataset.name
         last_claim = standing(table, self.names or None)
         if isinstance(last_claim, NoClaim):

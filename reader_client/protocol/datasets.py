@@ -54,7 +54,11 @@ class OpenDataset(Protocol):
     def dataset(self) -> Dataset: ...
 
     def judge(self, requirement: Requirement) -> Steps:
-        """Judge the dataset. Raises as the questions, or if the dataset cannot be read."""
+        """Judge the dataset.
+
+        Raises `Unreachable`, `Conflict` and `Rejected` as the controller answers, and
+        `Unreadable` if the dataset cannot be read.
+        """
 
 
 class FeatureDataset(OpenDataset, Protocol):

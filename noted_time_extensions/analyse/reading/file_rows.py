@@ -272,15 +272,15 @@ def _read_rows(
         _convert_values(times)[row_numbers],
         partitions[row_numbers],
         offsets[row_numbers],
-        who=columns.who,
+        group_column=columns.who,
         without_time=len(table) - len(row_numbers) - left_out.total(),
-        said=notices,
+        notices=notices,
         files=places[row_numbers],
     )
     if arrivals is not None:
         rows = replace(rows, arrivals=_convert_values(arrivals)[row_numbers])
     if columns.who is not None:
-        rows = replace(rows, whose=_read_names(table, columns.who)[row_numbers])
+        rows = replace(rows, group_of_row=_read_names(table, columns.who)[row_numbers])
     if second_times is not times:
         rows = replace(rows, second=_convert_values(second_times)[row_numbers])
     return rows

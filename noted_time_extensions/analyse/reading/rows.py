@@ -42,9 +42,9 @@ REPLAY_NOTICE = (
 class Rows:
     """Rows in the order of each partition, as columns.
 
-    Times and arrivals are in Unix ms. `whose` groups late rows. Rows without an event time are
-    skipped. `second` has another reading of the times, where a zone had an hour twice. `files` has
-    the place of each row's file, and `order_doubt` why the files may have another order.
+    Times and arrivals are in Unix ms. `group_of_row` groups late rows. Rows without an event time
+    are skipped. `second` has another reading of the times, where a zone had an hour twice. `files`
+    has the place of each row's file, and `order_doubt` why the files may have another order.
     """
 
     event_time: str
@@ -52,10 +52,10 @@ class Rows:
     partitions: NDArray[Any]
     offsets: Times
     arrivals: Times | None = None
-    who: str | None = None
-    whose: NDArray[Any] | None = None
+    group_column: str | None = None
+    group_of_row: NDArray[Any] | None = None
     without_time: int = 0
-    said: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     log_id: str | None = None
     second: Times | None = None
     files: Times | None = None
@@ -63,11 +63,12 @@ class Rows:
 
     @property
     def names(self) -> NDArray[Any]:
-        return self.partitions if self.whose is None else self.whose
+        return self.partitions if self.group_of_row is None else self.group_of_row
 
     def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
         columns: dict[str, Any] = {}
-        for name in ("times", "partitions", "arrivals", "whose", "offsets", "second", "files"):
+        names = ("times", "partitions", "arrivals", "group_of_row", "offsets", "second", "files")
+        for name in names:
             column = getattr(self, name)
             if column is not None:
                 columns[name] = np.delete(column, rows)
@@ -80,12 +81,12 @@ class Rows:
             return self
         kinds = [form.describe_outside(time) for time in self.times[outside].tolist()]
         names = self.names[outside].tolist()
-        notices = list(self.said)
+        notices = list(self.notices)
         for (name, kind), number in Counter(zip(names, kinds, strict=True)).items():
-            group = f"{self.who} {name}" if self.who else f"partition {name}"
+            group = f"{self.group_column} {name}" if self.group_column else f"partition {name}"
             rows = pluralize(number, "row")
             notices.append(f"{rows} of {group} left out, with {kind or PLACEHOLDER_WORDS}.")
-        return replace(self.remove_rows(outside), said=notices)
+        return replace(self.remove_rows(outside), notices=notices)
 
     def resolve_twice(self, form: TimeForm) -> Rows:
         """Take the second of two hours where that is clear, and describe these rows."""
@@ -95,13 +96,13 @@ class Rows:
             self.times, self.second, self.partitions, self.arrivals
         )
         changed_rows = np.flatnonzero(times != self.times)
-        notices = list(self.said)
+        notices = list(self.notices)
         for hour in describe_hours(self.times[changed_rows], self.second[changed_rows], form.zone):
             notices.append(f"{hour}: they are of the second hour, as the times step back.")
         for hour in describe_hours(self.times[doubted_rows], self.second[doubted_rows], form.zone):
             notices.append(f"{hour}: they are taken for the first hour.")
         second = other_times if len(doubted_rows) else None
-        return replace(self, times=times, second=second, said=notices)
+        return replace(self, times=times, second=second, notices=notices)
 
     def name_silent(self) -> Rows:
         """Name the partitions without a row in the last hour."""
@@ -120,7 +121,7 @@ class Rows:
             f"{subject} no row in the last hour: Flink's watermark waits without end, and an "
             "observer's for --idle."
         )
-        return replace(self, said=[*self.said, silent])
+        return replace(self, notices=[*self.notices, silent])
 
     def assume_arrivals(self) -> Times:
         arrivals = np.empty(len(self.times), np.int64)
@@ -141,7 +142,7 @@ class Rows:
         return replace(self, times=self.times[order], partitions=self.partitions[order])
 
     def order_as_replay(self) -> Times:
-        """Return for each row the share of its partition that is read then, in billionths."""
+        """Return how far into its partition each row is, in billionths."""
         arrivals = np.empty(len(self.times), np.int64)
         for rows in group_rows(self.partitions):
             arrivals[rows] = np.linspace(0, 1e9, len(rows), dtype=np.int64)

@@ -24,7 +24,10 @@ HOURS_BEFORE_MS = 6 * HOUR_MS
 
 
 class ResolvedTimes(NamedTuple):
-    """The times of rows, their times in another reading, and the rows that it doubts."""
+    """The times of rows, with ambiguous hours read as the first occurrence or as the second.
+
+    Both readings are possible for `doubted_rows`.
+    """
 
     times: Times
     other_times: Times
@@ -78,7 +81,7 @@ def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
 
 
 def _split_hours(rows: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
-    """Split rows by the hour that they are in: there is at most one in half a year."""
+    """Group rows by clock change: there are at most two a year."""
     if not len(rows):
         return
     for group in group_rows(times[rows] // (YEAR_MS // 2)):

@@ -62,7 +62,7 @@ def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) ->
     assert (least_delay["delay_ms"], least_delay["lost"]) == (65 * 60_000 + 1000, 0)
     assert tried_delay["wait_median_ms"] == 75 * 60_000
     assert (analysis["perfect"]["lost"], analysis["perfect"]["wait_median_ms"]) == (0, 70 * 60_000)
-    assert analysis["behind_by_who"] == [["HA", 1, 85 * 60_000.0, 85 * 60_000]]
+    assert analysis["behind_by_group"] == [["HA", 1, 85 * 60_000.0, 85 * 60_000]]
 
 
 @pytest.mark.parametrize("option", ["--time", "--arrival"])
@@ -99,7 +99,7 @@ def test_clock_changes_are_equal_in_text_and_timestamps(analyse: Analyse, column
     assert (analysis["rows"], analysis["without_time"]) == (7, 0)
     assert (analysis["first_ms"], analysis["last_ms"]) == (1_774_746_000_000, 1_792_893_600_000)
     assert analysis["least_delay_without_loss_ms"] == 0
-    assert analysis["said"] == [
+    assert analysis["notices"] == [
         "1 row left out, with times in an hour that Europe/Berlin skipped.",
         f"{twice}: they are of the second hour, as the times step back.",
     ]

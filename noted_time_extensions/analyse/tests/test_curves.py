@@ -204,7 +204,7 @@ def test_least_delay_names_the_row_that_set_the_time(log: Log) -> None:
         if time > log.times[setter]:
             setter = n
 
-    assert (log.analysis.owed_to, log.analysis.spark.least_delay_ms()) == (owed, least_delay)
+    assert (log.analysis.worst_row, log.analysis.spark.least_delay_ms()) == (owed, least_delay)
 
 
 def test_open_windows_leave_no_p99() -> None:

@@ -29,4 +29,4 @@ def test_new_records_are_analysed_by_the_local_clock(flights: Flights) -> None:
 
     assert analysis["rows"] > 0
     assert (analysis["partitions"], analysis["assumed"]) == (1, None)
-    assert "by its clock" in analysis["said"][0]
+    assert "by its clock" in analysis["notices"][0]

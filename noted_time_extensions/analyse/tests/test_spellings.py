@@ -231,7 +231,7 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     assert (look_result.newest, look.unusable) == ({0: max(readable)}, len(model) - len(readable))
     assert records == list(model)
     assert kept_rows.times.tolist() == readable
-    assert len(kept_rows.said) == bool(len(readable) < len(model))
+    assert len(kept_rows.notices) == bool(len(readable) < len(model))
     second = file_rows_read.times if file_rows_read.second is None else file_rows_read.second
     gaps = (second - file_rows_read.times)[second != file_rows_read.times]
     assert len(gaps) == sum(isinstance(time, FirstPass) for time in records)

@@ -91,7 +91,7 @@ class TableClaims:
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with `read_relayed_kafka`.
-    - `from_time`: states from when on the query has all rows, where its sources do not show it.
+    - `from_time`: the time from which the query has every row, if its sources do not show it.
     - `window`: the largest size of the windows of a query with state, such as ``"1h"``, or ``"0s"``
       if it has no windows. `NotedTable` finds it if `time_of` is in a column of Spark's windows.
     - `keeps_late_rows`: whether rows that come late to a query with state are added to the table in
@@ -171,7 +171,7 @@ class TableClaims:
     def _find_from_time(
         self, whole_from: WholeFrom, bound: int | None, *, has_state: bool
     ) -> dict[str, Any]:
-        """Return from when on the rows are there: a window around `bound` lacks some.
+        """Return the time from which every row is there: a window around `bound` lacks some.
 
         A query with state may have windows of any size. The name of their column does not show it.
         """
