@@ -60,7 +60,7 @@ def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Br
     mark = Mark(1, START_MS + 1000, START_MS + 1000, StreamCut(dict(mirror.ends)))
     record = NotedRecord(mirror.name, "9f", "default", mirror.id, mark)
     broker.send(noted_topic, [(0, record.value, 0)], "default")
-    options: dict[str, Any] = {"relayed": True, "url": ""}
+    options: dict[str, Any] = {"relayed": True, "controller": ""}
     mirror.run(**options)
     counts = mirror.counts
     broker.send(noted_topic, [(0, structs.replace(record, topic_id=SOURCE).value, 0)], "default")

@@ -57,7 +57,7 @@ class NotedClock(Clock):
 
     def read(self, *arguments: Option, **options: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
-        return super().read(*arguments, **{"relayed": True, "url": "", **options})
+        return super().read(*arguments, **{"relayed": True, "controller": "", **options})
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
         """Return where the sources end in a batch, in the order of the plan."""

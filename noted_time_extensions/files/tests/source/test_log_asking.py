@@ -61,7 +61,7 @@ def schema(kind: Any, name: str = "time") -> StructType:  # noqa: ANN401 - a typ
 @pytest.mark.parametrize(
     ("columns", "asking", "error", "sentence"),
     [
-        ({}, {"url": "localhost:7464"}, Rejected, "has no scheme"),
+        ({}, {"controller": "localhost:7464"}, Rejected, "has no scheme"),
         ({}, {"stream": "flihgts"}, UnknownStream, "there is no stream 'flihgts'"),
         ({}, {"domain": "order"}, UnknownDomain, "no domain 'order'; it declares default"),
         ({}, {"event_time": "departure"}, Rejected, "no column departure, the event time; it has"),
