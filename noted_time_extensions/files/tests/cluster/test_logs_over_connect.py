@@ -107,7 +107,7 @@ class Counting:
     def pid(self) -> int:
         """Return the id of the process that runs the batches."""
         file = self._directory / "pid"
-        wait_until(file.exists)
+        wait_until(lambda: file.exists() and file.read_text())
         return int(file.read_text())
 
     def ending_state(self) -> str:
