@@ -25,7 +25,7 @@ from noted_time.values import format_time
 
 NAME = "hours"
 HOUR_END = "hour_end"
-NOT_YET_STATUS = 3
+NOT_YET_STATUS = 124
 
 
 class Hours:
