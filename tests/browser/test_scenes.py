@@ -90,8 +90,7 @@ class Scene:
         """Perform an act, or check the page."""
         api_act = read_api_act(act)
         if api_act is not None:
-            path = api_act.path.removeprefix("/v1")
-            api_act.check(self.served.ask(api_act.method, path, api_act.json_body))
+            api_act.check(api_act.ask(self.served))
             return
         verb, _, rest = act.partition(" ")
         parts = rest.split(SEPARATORS[verb], 1) if verb in SEPARATORS else [rest]

@@ -106,8 +106,7 @@ class Session:
         line, *expected = act.splitlines()
         api_act = read_api_act(line)
         if api_act is not None:
-            path = api_act.path.removeprefix("/v1")
-            api_act.check(self.served.ask(api_act.method, path, api_act.json_body))
+            api_act.check(api_act.ask(self.served))
             return
         verb, _, rest = line.partition(" ")
         path, _, arguments = rest.partition(" ")

@@ -23,6 +23,7 @@ import httpx
 from noted_time.values import parse_time
 from tests.support.http import list_refusals, places, problem
 from tests.support.paragraphs import is_answer, matches, parse_expected
+from tools.trials.calls import Calls
 
 ACT = re.compile(
     r"(?P<method>GET|HEAD|OPTIONS|PATCH|POST|PUT|DELETE|note) (?P<path>[^\s{]\S*)"
@@ -42,6 +43,10 @@ class ApiAct(NamedTuple):
     @property
     def json_body(self) -> Any:  # noqa: ANN401 - any JSON
         return json.loads(self.body) if self.body else None
+
+    def ask(self, calls: Calls) -> httpx.Response:
+        """Make the call, and return any answer."""
+        return calls.ask(self.method, self.path.removeprefix("/v1"), self.json_body)
 
     def check(self, answer: httpx.Response) -> None:
         """Raise `AssertionError` if the answer is not the expected one."""

@@ -258,11 +258,8 @@ def test_an_installation_says_how_many_packages_are_done(tmp_path: Path) -> None
     assert installation.describe() == "1 of 2 packages installed"
 
 
-def test_progress_is_a_line_now_and_then_without_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The line does not return to its start."""
-    monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.001)
+def show_progress() -> None:
+    """Show how far an installation is, at least once."""
     is_described = threading.Event()
 
     def describe() -> str:
@@ -271,6 +268,14 @@ def test_progress_is_a_line_now_and_then_without_a_terminal(
 
     with progress.showing(describe):
         assert is_described.wait(60)
+
+
+def test_progress_is_a_line_now_and_then_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The line does not return to its start."""
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.001)
+    show_progress()
 
     first_line, *_ = capfd.readouterr().err.splitlines()
     assert first_line == "1 of 2 packages fetched."
@@ -281,14 +286,7 @@ def test_progress_is_rewritten_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     terminal = Terminal()
     monkeypatch.setattr(progress, "TERMINAL_INTERVAL_S", 0.001)
     monkeypatch.setattr(sys, "stderr", terminal)
-    is_described = threading.Event()
-
-    def describe() -> str:
-        is_described.set()
-        return "1 of 2 packages fetched"
-
-    with progress.showing(describe):
-        assert is_described.wait(60)
+    show_progress()
 
     line_start = "\r\x1b[K"
     assert terminal.getvalue().startswith(f"{line_start}1 of 2 packages fetched{line_start}")
