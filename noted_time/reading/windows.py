@@ -321,11 +321,8 @@ def _build_windows(
     windows: Iterable[tuple[tuple[int, int], Gaps]],
     coverage: Coverage | None,
 ) -> Iterator[CompleteWindow]:
-    answering_mark: Mark | None = None
     for (start, end), gaps in windows:
-        is_before_coverage = coverage is not None and coverage.begins_after(start)
-        if answering_mark is None or answering_mark.lower < end or is_before_coverage:
-            answering_mark = find_answering_mark(history, coverage, end)
+        answering_mark = find_answering_mark(history, coverage, end)
         mark_before = history.bounded_below(start, answering_mark.seq)
         first_seq = history.complete_to(start + 1).seq
         yield CompleteWindow(

@@ -303,6 +303,18 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
     assert list(changed_windows) == [window for window in windows if window.late.count]
 
 
+def test_changed_window_after_an_uncovered_one_has_its_own_mark() -> None:
+    """In a sealed stream, the last mark answers for a time before the first one, and only there."""
+    marks = [Mark(seq, lower=seq, upper=0, cut=StreamCut({0: seq})) for seq in (1, 2)]
+    history = MarkHistory(marks)
+    history.seal(marks[-1].cut.offsets)
+    late = LateReports([LateReport("pos", 1, time, time, 0, 0) for time in (-2, 0)])
+    coverage = Coverage(MissingWriters(), late, first_lower=0)
+
+    changed_windows = find_changed_windows(history, Tiling(1), coverage, 0, after=None)
+    assert [(window.start, window.seq) for window in changed_windows] == [(-2, 2), (0, 1)]
+
+
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
     """Windows that begin at or below their largest time are not known."""
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, seen_served_ms=100)])

@@ -110,7 +110,7 @@ def test_marks_of_another_topic_are_refused_for_any_source(
 
     monkeypatch.setattr(kafka, "Topic", topic)
     client = {"bootstrap.servers": "127.0.0.1:9"}
-    with pytest.raises(AnotherLog, match=r"^stream 'seen' is of .*: .*theirs.*is log ours"):
+    with pytest.raises(AnotherLog, match=r"^stream 'seen' belongs to .*: .*theirs.*is log ours"):
         ALL["with_noted_watermark"](
             controller.url, event_time="time", position=KafkaTopic("flights", client=client)
         )

@@ -11,8 +11,10 @@ from noted_time.values import ServiceClock
 from tools.trials.calls import HOUR_MS, Calls
 
 MINUTE_MS = 60_000
-PLAYED_MS = 3 * HOUR_MS
 STALLED_MS = 65 * MINUTE_MS
+PLAYED_MS = 2 * HOUR_MS + STALLED_MS + 10 * MINUTE_MS
+"""How long a story lasts. At any minute of the clock, an hour is then complete."""
+
 MARKUP = "<img src=x onerror=alert(1)><b class=hostile>bold</b>"
 """Text that becomes an element unless it is escaped."""
 
