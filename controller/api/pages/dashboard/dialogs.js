@@ -13,67 +13,68 @@ function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
   const dry = h("div.dry", { "data-role": "dry-run", "aria-live": "polite" }, "…");
   const why = input("why", { maxlength: 500 });
   const fault = h("p.fault", { role: "alert" });
-  const tried = async (work) => {
+  const showFault = async (work) => {
     fault.textContent = "";
     await work().catch((problem) => {
       fault.textContent = problem instanceof Problem ? problem.message : "No answer from the controller; try again.";
     });
   };
-  let looks = 0;
-  const look = (note) => tried(async () => {
-    const mine = ++looks;
+  let latestRun = 0;
+  const showDryRun = (note) => showFault(async () => {
+    const run = ++latestRun;
     let isPossible = true;
     const lines = await dryRun(form).catch((problem) => {
       if (problem.status !== 422) throw problem;
       isPossible = false;
       return [problem.message];
     });
-    if (mine !== looks) return;
+    if (run !== latestRun) return;
     dry.replaceChildren(...[note, ...lines].filter(Boolean).map((line) => h("p", line)));
     press.disabled = !isPossible;
   });
-  const submitted = (event) => {
+  const submit = (event) => {
     event.preventDefault();
-    tried(async () => {
+    showFault(async () => {
       const note = await act(form, why.value.trim());
-      if (note) return look(h("strong", note));
+      if (note) return showDryRun(h("strong", note));
       dialog.close();
       poll(true);
     });
   };
   const parts = [dry, fields, labelled("Why?", why, "Kept with the change."), fault];
   const press = h(isHarmful ? "button.danger" : "button.main", verb);
-  const dialog = open(title, parts, press, submitted);
+  const dialog = open(title, parts, press, submit);
   const form = dialog.firstChild;
-  form.oninput = ({ target }) => target !== why && look();
-  look();
+  form.oninput = ({ target }) => target !== why && showDryRun();
+  showDryRun();
 }
 
-let saying = 0;
+let statusTimer = 0;
+/** Show a status for some seconds. With `undo`, it has a button that undoes the change. */
 export function say(text, undo) {
-  clearTimeout(saying);
-  const undoing = undo && h("button", "Undo");
-  const undone = () => undo().then(() => say("Undone."), (problem) => say(`Not undone: ${problem.message}`));
-  if (undoing) undoing.onclick = () => undone().then(() => poll(true));
-  $("#status").replaceChildren(text, undoing ?? "");
-  saying = setTimeout(() => $("#status").replaceChildren(), undo ? 30_000 : 8000);
+  clearTimeout(statusTimer);
+  const undoButton = undo && h("button", "Undo");
+  const undoAndSay = () => undo().then(() => say("Undone."), (problem) => say(`Not undone: ${problem.message}`));
+  if (undoButton) undoButton.onclick = () => undoAndSay().then(() => poll(true));
+  $("#status").replaceChildren(text, undoButton ?? "");
+  statusTimer = setTimeout(() => $("#status").replaceChildren(), undo ? 30_000 : 8000);
 }
 
 export function askToRemove({ writer: name }) {
-  let seen = null;
+  let lastNotedAt = null;
   ask({
     title: `Remove ${name} from ${state.name}`, verb: "Remove",
     dryRun: async () => {
       const row = await get(["writers", name]);
-      seen = row.noted_at;
+      lastNotedAt = row.noted_at;
       const explanations = await explained({ exclude: name });
       const unmoved = await unmovedText(explanations, row);
-      const again = `This cannot be undone: time never goes back. Its next note makes ${name} a member again.`;
-      return [...wouldText(explanations), unmoved, again];
+      const warning = `This cannot be undone: time never goes back. Its next note makes ${name} a member again.`;
+      return [...wouldText(explanations), unmoved, warning];
     },
     act: async (_, comment) => {
       try {
-        await change("DELETE", ["writers", name], comment, undefined, { unless_noted_since: seen });
+        await change("DELETE", ["writers", name], comment, undefined, { unless_noted_since: lastNotedAt });
       } catch (problem) {
         if (problem.code !== "noted_meanwhile") throw problem;
         return `${name} has noted meanwhile. This is the dry run as of now:`;
@@ -182,9 +183,9 @@ function settingField(name, value, { description }) {
   return labelled(settingName(name), field, description);
 }
 
-/** Return the typed value of a setting, with the type of `was`, or NaN if it is not valid. */
-function settingValue(name, text, was) {
-  if (Array.isArray(was)) return text ? text.split(/[\s,]+/) : [];
+/** Return the typed value of a setting, with the type of `stored`, or NaN if it is not valid. */
+function settingValue(name, text, stored) {
+  if (Array.isArray(stored)) return text ? text.split(/[\s,]+/) : [];
   if (text === "none" && /^max_(time|offset)/.test(name)) return null;
   if (name.endsWith("_ms")) return durationMs(text);
   if (name === "returning_writer") return text;
@@ -193,15 +194,15 @@ function settingValue(name, text, was) {
 }
 
 /** Return the changed settings of a form. Throws if a value is not valid. */
-function changedSettings(form, was) {
+function changedSettings(form, settings) {
   const changed = {};
-  for (const name of settingsOf(was)) {
-    const value = settingValue(name, form.elements[name].value.trim(), was[name]);
+  for (const name of settingsOf(settings)) {
+    const value = settingValue(name, form.elements[name].value.trim(), settings[name]);
     if (Number.isNaN(value)) {
       const valid = name.endsWith("_ms") ? "a duration, for example 90m, 1h 30m or 500ms" : "a whole number";
       throw new Problem(422, { detail: `${settingName(name)}: enter ${valid}.` });
     }
-    if (written(value) !== written(was[name])) changed[name] = value;
+    if (written(value) !== written(settings[name])) changed[name] = value;
   }
   return changed;
 }
@@ -214,15 +215,15 @@ async function droppedMarksText(changed) {
 }
 
 export async function askForSettings() {
-  const [was, document] = await Promise.all([get([]), call("GET", "openapi.json")]);
+  const [settings, document] = await Promise.all([get([]), call("GET", "openapi.json")]);
   const described = document.components.schemas.StreamChanges.properties;
   ask({
     title: `Settings of ${state.name}`, verb: "Save", isHarmful: false,
-    fields: settingsOf(was).map((name) => settingField(name, was[name], described[name])),
+    fields: settingsOf(settings).map((name) => settingField(name, settings[name], described[name])),
     dryRun: async (form) => {
-      const changed = changedSettings(form, was);
+      const changed = changedSettings(form, settings);
       const lines = Object.entries(changed).map(([name, value]) =>
-        [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
+        [h("strong", settingName(name)), ` from ${settingText(name, settings[name])} to ${settingText(name, value)}.`]);
       const timeout = changed.writer_timeout_ms;
       const explanations = timeout ? await explained({ writer_timeout_ms: timeout }) : [];
       const would = wouldText(explanations);
@@ -231,8 +232,8 @@ export async function askForSettings() {
       return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];
     },
     act: async (form, comment) => {
-      const changed = changedSettings(form, was);
-      const before = Object.fromEntries(Object.keys(changed).map((name) => [name, was[name]]));
+      const changed = changedSettings(form, settings);
+      const before = Object.fromEntries(Object.keys(changed).map((name) => [name, settings[name]]));
       const isForGood = "domains" in changed || await droppedMarksText(changed);
       await change("PUT", [], comment, changed);
       say("The settings are saved.", !isForGood && (() => change("PUT", [], "undone", before)));

@@ -13,7 +13,7 @@ const FEW_WRITERS = 10; // more would push the sentences out of sight
 
 export const state = { view: "", name: "", domain: null, data: {}, at: null, fault: null, skew: 0, isNew: false };
 export let chosen = {};
-let epoch = 0;
+let latestPoll = 0;
 let round = 0;
 let timer = 0;
 
@@ -22,7 +22,7 @@ export const get = (below, query) => call("GET", streamPath(...below), { query }
 /** Make an operator's change, with its reason. */
 export const change = (method, below, comment, body, query) =>
   call(method, streamPath(...below), { query: { comment, ...query }, body });
-export const may = () => access?.administer;
+export const mayAdminister = () => access?.administer;
 
 export const address = (name, domain) =>
   `#/streams/${encodeURIComponent(name)}${domain ? `?domain=${encodeURIComponent(domain)}` : ""}`;
@@ -120,7 +120,7 @@ async function loadSimilarStreams() {
 /** Load the feeds that are due, or all feeds. */
 export async function poll(all = false) {
   clearTimeout(timer);
-  const mine = ++epoch;
+  const thisPoll = ++latestPoll;
   round = all ? 0 : round + 1;
   try {
     await loadAccess();
@@ -128,15 +128,15 @@ export async function poll(all = false) {
     const isDue = ([name, [every]]) => !(name in state.data) || round % every === 0;
     const due = Object.entries(FEEDS[state.view]).filter(isDue);
     const entries = await Promise.all(due.map(async ([name, [, load]]) => [name, await load()]));
-    if (mine !== epoch) return;
+    if (thisPoll !== latestPoll) return;
     Object.assign(state.data, Object.fromEntries(entries));
     const { now } = state.data.overview ?? state.data.explain;
     Object.assign(state, { at: Date.now(), fault: null, skew: now - Date.now() });
   } catch (fault) {
-    if (mine !== epoch) return;
+    if (thisPoll !== latestPoll) return;
     if (isMissing(fault)) {
       const names = state.data.similarStreams ?? await loadSimilarStreams().catch(() => []);
-      if (mine !== epoch) return;
+      if (thisPoll !== latestPoll) return;
       state.data.similarStreams = names;
     }
     state.fault = fault;

@@ -7,7 +7,7 @@ import {
   button, cell, chooser, conditionText, heading, jumps, pages, pill, said, section, soft, table, tr, when,
   whenBeyond, whenInZone, writerCounts,
 } from "./parts.js";
-import { address, chosen, domain, may, PAGE, state } from "./state.js";
+import { address, chosen, domain, mayAdminister, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
 import { counted, inWords, isLag, isUnix, lasting, listed, many, shownPosition } from "./values.js";
 
@@ -20,7 +20,7 @@ export function streamView(data) {
   const last = [ledgerSection(data), settingsSection(data.stream)];
   return [
     h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream),
-      conditionPills(data), may() && manageMenu(data.stream), jumps([...first, ...pair, ...last])),
+      conditionPills(data), mayAdminister() && manageMenu(data.stream), jumps([...first, ...pair, ...last])),
     first, h("div.pair", pair), last,
   ];
 }

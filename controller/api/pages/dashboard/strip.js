@@ -5,7 +5,7 @@ import { h } from "./elements.js";
 import {
   button, cell, chooser, isWaiting, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
 } from "./parts.js";
-import { chosen, domain, may, PAGE, state } from "./state.js";
+import { chosen, domain, mayAdminister, PAGE, state } from "./state.js";
 import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minus, share, shownPosition }
   from "./values.js";
 
@@ -76,7 +76,7 @@ function writerRow(row, lower, scale, now, isCalm) {
       !isSuspended && timesOutAt != null && lasting(Math.max(0, timesOutAt - now))),
     cell("Without it.n", holdsBack && lowerWithout != null
       && (lowerWithout === lower ? soft("no change") : whenBeyond(lowerWithout, lower))),
-    cell("Actions.bare.num.act", may() && writerButtons(row, now)));
+    cell("Actions.bare.num.act", mayAdminister() && writerButtons(row, now)));
 }
 
 function writerBar({ state: memberState }, time, lower, scale, holdsBack) {
