@@ -39,6 +39,12 @@ END_S = 60
 COUNTS = re.compile(r"^=+ (.+) in [\d.]+s.*=+$", re.MULTILINE)
 """Pytest's last line."""
 
+FAILED_TEST = re.compile(r"^_{3,} (.+) _{3,}$")
+"""The line of pytest above what a failed test printed."""
+
+MOST_REASONS = 12
+"""The lines of a failure that the end repeats."""
+
 ALL_SKIPPED = re.compile(r"\d+ skipped")
 
 PRINTING = threading.Lock()
@@ -51,6 +57,7 @@ class Result(NamedTuple):
     code: int
     minutes: float
     counts: str
+    failures: tuple[str, ...] = ()
 
     @property
     def is_skipped(self) -> bool:
@@ -103,7 +110,24 @@ def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Res
     last_count = ""
     for count in COUNTS.findall(text):
         last_count = count
-    return Result(words, code, (time.monotonic() - begun_s) / 60, last_count)
+    minutes = (time.monotonic() - begun_s) / 60
+    return Result(words, code, minutes, last_count, tuple(list_failures(text)))
+
+
+def list_failures(text: str) -> Iterator[str]:
+    """Yield the name of each test that failed, with the first lines of its reason."""
+    name = ""
+    count = 0
+    for line in text.splitlines():
+        header = FAILED_TEST.match(line)
+        if header:
+            name = header[1]
+            count = 0
+        elif name and line.startswith("E  ") and count < MOST_REASONS:
+            if count == 0:
+                yield name
+            yield line
+            count += 1
 
 
 def print_each(lines: Iterable[str]) -> Iterator[str]:
@@ -130,6 +154,11 @@ def main() -> int:
     suites = [tuple(call_text.split()) for call_text in calls()] + [("check",)]
     with ThreadPoolExecutor(AT_ONCE) as executor:
         results += executor.map(lambda words: call(words, begun_s + LIMIT_S), suites)
+    failures: list[str] = []
+    for result in results:
+        failures += result.failures
+    if failures:
+        print("\n== failures", *failures, sep="\n")
     print("\n== suites", *map(str, results), sep="\n")
     failed_names = [" ".join(result.words) for result in results if result.is_failed]
     if failed_names:
