@@ -91,13 +91,16 @@ def show_picture(file: str, alternative: str, kind: str = "") -> str:
 
 def add_python(pages: Path) -> None:
     """Add the reference of the Python interface, and a page that lists its names."""
-    reference.build(pages / "python", TEMPLATES)
+    python_pages = pages / "python"
+    reference.build(python_pages, TEMPLATES)
+    for page in python_pages.rglob("*.html"):
+        page.rename(page.with_suffix(".md"))  # the templates write Markdown
     lines = [PYTHON]
     for name in reference.PACKAGES:
         package = importlib.import_module(name)
         about = inspect.getdoc(package) or ""
         lines += [f"## {name}", "", sentence(about), "", "| name | what it is |", "|---|---|"]
-        page = f"../../python/{name.replace('.', '/')}.html"
+        page = f"../../python/{name.replace('.', '/')}.md"
         for public in sorted(package.__all__):
             meaning = sentence(inspect.getdoc(getattr(package, public)) or "")
             lines.append(f"| [`{public}`]({page}#{public}) | {meaning} |")
