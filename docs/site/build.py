@@ -93,8 +93,8 @@ def add_python(pages: Path) -> None:
     """Add the reference of the Python interface, and a page that lists its names."""
     python_pages = pages / "python"
     reference.build(python_pages, TEMPLATES)
-    for page in python_pages.rglob("*.html"):
-        page.rename(page.with_suffix(".md"))  # the templates write Markdown
+    for python_page in python_pages.rglob("*.html"):
+        python_page.rename(python_page.with_suffix(".md"))  # the templates write Markdown
     lines = [PYTHON]
     for name in reference.PACKAGES:
         package = importlib.import_module(name)
