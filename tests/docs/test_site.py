@@ -169,6 +169,19 @@ def test_search_finds_a_name(page: Page, address: str, name: str, anchor: str) -
     )
 
 
+@pytest.mark.parametrize("word", ["cut", "segment", "quiet"])
+def test_search_lists_the_glossary_first(page: Page, address: str, word: str) -> None:
+    """Names of calls and of the Python interface that have the word follow."""
+    page.goto(f"{address}/index.html")
+    page.get_by_role("button", name="Search").click()
+    field = page.get_by_role("combobox", name="Search")
+    field.fill(word)
+    expect(page.get_by_text(re.compile(r"^\d+ results?$"))).to_be_visible()
+    field.press("Enter")
+
+    expect(page).to_have_url(re.compile(r"/docs/reference/glossary\.html"))
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", ["writer_client", "spark_integration"])
 def test_reference_does_not_scroll_sideways(
