@@ -54,10 +54,18 @@ LOCAL_LINK = re.compile(r'<a href="#([^"]+)">(.*?)</a>')
 
 
 def build(target: Path, templates: Path | None = None) -> None:
-    """Write the pages into a directory, perhaps by our templates; raises the first warning."""
+    """Write the pages into a directory; raises the first warning.
+
+    With templates they have neither pdoc's search nor sources: these are for the pages of a site.
+    """
     import_with_types()
+    is_alone = templates is None
     pdoc.render.configure(
-        docformat="google", footer_text="noted-time", template_directory=templates
+        docformat="google",
+        footer_text="noted-time",
+        search=is_alone,
+        show_source=is_alone,
+        template_directory=templates,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

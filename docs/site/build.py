@@ -36,6 +36,9 @@ TWO_PICTURES = re.compile(
 SCREENSHOT = re.compile("dashboard-")
 """Pictures that keep their colours on a dark page."""
 
+WORD_ROWS = re.compile(r"\| word \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)")
+WORD_ROW = re.compile(r"\| (.+?) \| (.+) \|")
+
 PYTHON = """# Python
 
 What the packages offer; each name leads to its reference.
@@ -89,15 +92,37 @@ def show_picture(file: str, alternative: str, kind: str = "") -> str:
     return f'<a class="{kind}" href="{file}"><img src="{file}" alt="{alternative}"></a>'
 
 
+def add_word_sections(glossary: Path) -> None:
+    """Make each word of the glossary a section, which the search lists before other sections."""
+    text = glossary.read_text("utf-8")
+    glossary.write_text(WORD_ROWS.sub(lambda rows: make_sections(rows[1]), text), "utf-8")
+
+
+def make_sections(rows: str) -> str:
+    r"""Return a section for each row of a table of words.
+
+    >>> make_sections("| cut, stream cut | an offset for each segment |\n")
+    '### cut, stream cut\n\nan offset for each segment\n'
+    """
+    sections = []
+    for word, meaning in WORD_ROW.findall(rows):
+        unescaped_meaning = meaning.replace(r"\|", "|")
+        sections.append(f"### {word}\n\n{unescaped_meaning}\n")
+    return "\n".join(sections)
+
+
 def add_python(pages: Path) -> None:
     """Add the reference of the Python interface, and a page that lists its names."""
-    reference.build(pages / "python", TEMPLATES)
+    python_pages = pages / "python"
+    reference.build(python_pages, TEMPLATES)
+    for python_page in python_pages.rglob("*.html"):
+        python_page.rename(python_page.with_suffix(".md"))  # the templates write Markdown
     lines = [PYTHON]
     for name in reference.PACKAGES:
         package = importlib.import_module(name)
         about = inspect.getdoc(package) or ""
         lines += [f"## {name}", "", sentence(about), "", "| name | what it is |", "|---|---|"]
-        page = f"../../python/{name.replace('.', '/')}.html"
+        page = f"../../python/{name.replace('.', '/')}.md"
         for public in sorted(package.__all__):
             meaning = sentence(inspect.getdoc(getattr(package, public)) or "")
             lines.append(f"| [`{public}`]({page}#{public}) | {meaning} |")
@@ -131,6 +156,7 @@ def build(root: Path, target: Path, zensical: Path, public_url: str = "") -> lis
         site = work / "site"
         pages.mkdir()
         gather(root, pages)
+        add_word_sections(pages / "docs" / "reference" / "glossary.md")
         add_python(pages)
         calls = pages / "docs" / "reference" / "http-calls.md"
         calls.write_text("\n".join(http_calls.list_lines()), "utf-8")

@@ -52,7 +52,8 @@ def list_lines() -> Iterator[str]:
             if answer:
                 yield f"Answer: {link(answer['schema'])}\n"
     for name in sorted(shapes):
-        yield f"## {name}\n\n{shapes[name].get('description', '')}\n"
+        # a search lists the sections first that begin with its word: those of the glossary
+        yield f"## JSON {name} {{ #{name.lower()} }}\n\n{shapes[name].get('description', '')}\n"
         yield from list_rows("field", shapes[name].get("properties", {}))
 
 

@@ -74,12 +74,25 @@ def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> No
     page.goto(f"{address}/docs/reference/python.html")
     page.get_by_role("link", name="KafkaNotedProducer", exact=True).click()
 
-    expect(page.locator("#KafkaNotedProducer")).to_contain_text("note_time")
+    expect(page).to_have_url(re.compile(r"/python/writer_client\.html#KafkaNotedProducer$"))
+    expect(page.locator("#KafkaNotedProducer")).to_be_visible()
 
 
 def test_links_and_pictures_are_there(site: Path) -> None:
     """The reference is included, and nothing is loaded from other sites."""
     assert faults(site) == []
+
+
+def test_dead_anchor_within_the_reference_is_a_fault(site: Path, tmp_path: Path) -> None:
+    """The check reads the sections of the reference as those of any other page."""
+    name = "writer_client.html"
+    section = 'id="KafkaNotedProducer.note_time"'
+    text = (site / "python" / name).read_text("utf-8")
+    (tmp_path / name).write_text(text.replace(section, 'id="other"'), "utf-8")
+    fault = f"{name} links to #KafkaNotedProducer.note_time, which has no such anchor"
+
+    assert section in text
+    assert fault in faults(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +130,9 @@ def test_dark_page_shows_dark_pictures(browser: Browser, address: str) -> None:
 FIND_BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
-@pytest.mark.parametrize("name", ["index", "writer_client", "noted_time_extensions/files"])
-def test_reference_has_the_scheme_of_the_site(page: Page, address: str, name: str) -> None:
-    """It is the one that was chosen there, and a link leads back."""
+@pytest.mark.parametrize("name", ["noted_time", "writer_client", "noted_time_extensions/files"])
+def test_reference_is_in_the_frame_of_the_site(page: Page, address: str, name: str) -> None:
+    """It has the scheme that was chosen there, the search, and the navigation back."""
     site_page = f"{address}/docs/reference/python.html"
     page.goto(site_page)
     page.get_by_title("Switch to light mode").click()
@@ -127,10 +140,61 @@ def test_reference_has_the_scheme_of_the_site(page: Page, address: str, name: st
     site_background = page.evaluate(FIND_BACKGROUND)
     page.goto(f"{address}/python/{name}.html")
     background = page.evaluate(FIND_BACKGROUND)
-    page.get_by_role("link", name="noted-time", exact=True).click()
 
+    expect(page.get_by_role("button", name="Search")).to_be_visible()
+    page.get_by_role("link", name="All names", exact=True).first.click()
     expect(page).to_have_url(site_page)
     assert background == site_background
+
+
+@pytest.mark.parametrize(
+    ("name", "anchor"),
+    [
+        ("read_noted_kafka", "spark_integration.html#read_noted_kafka"),
+        ("KafkaNotedProducer.note_time", "writer_client.html#KafkaNotedProducer.note_time"),
+    ],
+)
+def test_search_finds_a_name(page: Page, address: str, name: str, anchor: str) -> None:
+    """The first result is its section of the reference."""
+    path, _, fragment = anchor.partition("#")
+    page.goto(f"{address}/index.html")
+    page.get_by_role("button", name="Search").click()
+    field = page.get_by_role("combobox", name="Search")
+    field.fill(name)
+    expect(page.get_by_text(re.compile(r"^\d+ results?$"))).to_be_visible()
+    field.press("Enter")
+
+    expect(page).to_have_url(
+        re.compile(rf"/python/{re.escape(path)}(\?.*)?#{re.escape(fragment)}$")
+    )
+
+
+@pytest.mark.parametrize("word", ["cut", "segment", "quiet"])
+def test_search_lists_the_glossary_first(page: Page, address: str, word: str) -> None:
+    """Names of calls and of the Python interface that have the word follow."""
+    page.goto(f"{address}/index.html")
+    page.get_by_role("button", name="Search").click()
+    field = page.get_by_role("combobox", name="Search")
+    field.fill(word)
+    expect(page.get_by_text(re.compile(r"^\d+ results?$"))).to_be_visible()
+    field.press("Enter")
+
+    expect(page).to_have_url(re.compile(r"/docs/reference/glossary\.html"))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["writer_client", "spark_integration"])
+def test_reference_does_not_scroll_sideways(
+    page: Page, address: str, name: str, width: int
+) -> None:
+    """Signatures break, on a phone, too."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{address}/python/{name}.html")
+    hidden = page.locator("html, article .member").evaluate_all(
+        "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).length"
+    )
+
+    assert hidden == 0
 
 
 def test_runbooks_link_to_the_served_site(site: Path, tmp_path: Path) -> None:
