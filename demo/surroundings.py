@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +15,13 @@ import httpx
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected
-from tools.trials import classes
+from tools.trials import classes, kafka
 from tools.trials.daemons import Daemon
 from tools.trials.ports import LOOPBACK, free_port
 from tools.trials.spark_programs import environment
 from tools.trials.spark_settings import JAVA_OPTIONS, ON_LOOPBACK, SMALL_BATCHES
+
+REMEDY = "See that memory and disk space are left, and start the demo again."
 
 
 @contextmanager
@@ -67,6 +70,47 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def kafka_broker(directory: Path) -> Iterator[kafka.Broker]:
+    """Yield a Kafka broker with its data in `directory`.
+
+    Raises `Rejected` if it does not start. If it has ended when the block fails, that is the cause,
+    and `Rejected` says so in place of the error of a client.
+    """
+    broker = kafka.Broker(directory)
+    try:
+        broker.start()
+    except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+        output = getattr(error, "stderr", None) or str(error)
+        raise Rejected(f"Kafka's broker did not start: {_find_cause(output)}. {REMEDY}") from error
+    try:
+        yield broker
+    except Exception as error:
+        status = broker.poll()
+        if status is None:
+            raise
+        raise Rejected(
+            f"Kafka's broker ended with status {status}, so the demo could not go on. {REMEDY}"
+        ) from error
+    finally:
+        broker.stop()
+
+
+def _find_cause(output: str | bytes) -> str:
+    r"""Return the line of an error in the output of Java, or the last line.
+
+    >>> _find_cause("SLF4J: no logger\njava.net.BindException: Address in use\n  at sun.nio")
+    'java.net.BindException: Address in use'
+    """
+    if isinstance(output, bytes):
+        output = output.decode(errors="replace")
+    lines = [line for line in output.splitlines() if line.strip() and not line.startswith("SLF4J:")]
+    for line in lines:
+        if "Error" in line or "Exception" in line:
+            return line.strip()
+    return lines[-1].strip() if lines else "it said nothing"
 
 
 def require_java(program: str = "Spark") -> None:
