@@ -125,10 +125,11 @@ def find_broker(directory: Path) -> int:
 
 
 @pytest.mark.skipif(not kafka.is_installed(), reason=kafka.MISSING)
-def test_killed_broker_is_the_only_cause_shown(tmp_path: Path) -> None:
-    """It is killed while carriers write and a query reads; no trace of a client is printed."""
+@pytest.mark.parametrize("story", [(), ("--story", "observers")], ids=["noted", "observers"])
+def test_killed_broker_is_the_only_cause_shown(tmp_path: Path, story: tuple[str, ...]) -> None:
+    """It is killed while producers write and a query reads; no trace of a client is printed."""
     segments = "noted-time-*/kafka/data/flights-*/*.log"
-    with demo(tmp_path, "--kafka", "--days", "1") as process:
+    with demo(tmp_path, "--kafka", "--days", "1", *story) as process:
         wait_until(
             lambda: (
                 process.poll() is not None
