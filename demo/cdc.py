@@ -26,7 +26,7 @@ from demo.change_claims import (
     summarize,
 )
 from demo.stage import Result
-from demo.surroundings import require_java
+from demo.surroundings import kafka_broker, require_java
 from noted_time import Rejected
 from noted_time.kafka import Topic
 from noted_time.values import format_time
@@ -34,7 +34,6 @@ from tools.trials import debezium, kafka
 from tools.trials.calls import Calls
 from tools.trials.changes import TABLES, NotedTime, Transactions, find_places, list_changes
 from tools.trials.daemons import Daemon
-from tools.trials.kafka import Broker
 from tools.trials.postgres import UNSYNCED, Server, find_binaries
 from tools.trials.shop import Shop
 from tools.trials.waiting import PATIENCE_S
@@ -99,7 +98,7 @@ def open_shop(url: str, directory: Path) -> Iterator[tuple[Shop, debezium.Worker
         server = stack.enter_context(Server(binaries, *UNSYNCED, *debezium.LOGICAL))
         _require_version(server)
         try:
-            broker = stack.enter_context(Broker(directory / "kafka"))
+            broker = stack.enter_context(kafka_broker(directory / "kafka"))
             worker = stack.enter_context(debezium.Worker(broker, directory / "connect"))
             stack.callback(worker.kill)  # an orderly end waits for a broker that Ctrl-C has ended
             worker.wait()

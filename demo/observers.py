@@ -25,7 +25,9 @@ from demo.report import cells, outcome_figures
 from demo.schedule import Step
 from demo.simulation import BEFORE_ALL_TIME, Windows
 from demo.stage import Result, Stage, table
+from noted_time import Unreachable
 from noted_time.kafka import Topic
+from noted_time.kafka.connecting import FATAL_ONLY
 from writer_client import EventTimeNoter, KafkaTimes, WriterClient
 
 NAME = "observers"
@@ -160,7 +162,7 @@ def _count(stage: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
     create_stream(stage.url, expected=["observer"])
     stage.broker.create(STREAM, len(AIRPORTS), kafka.KEPT_FOR_EVER)
     topic = Topic(stage.broker.config, STREAM)
-    producer = Producer(stage.broker.config)
+    producer = Producer({**stage.broker.config, "log_level": FATAL_ONLY})
     arriving = stage.spark.readStream.option("startingOffsets", "earliest")
     guessed_rows = add_own_watermarks(kafka.read(arriving, stage.bootstrap), [DELAY_HOURS])
     checkpoint = stage.directory / "noted"
@@ -180,7 +182,9 @@ def _count(stage: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
                     value = kafka.record(flight)
                     time = flight.departure
                     producer.produce(STREAM, value, partition=partition, timestamp=time)
-            producer.flush(PATIENCE_S)
+            undelivered_count = producer.flush(PATIENCE_S)
+            if undelivered_count:
+                raise Unreachable(f"Kafka took too long for {undelivered_count:,} flights")
             observer.look()
             observer.client.flush(PATIENCE_S)
             own_query.processAllAvailable()

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from demo.data import Flights
 from demo.progress import Bar, Describe
-from demo.surroundings import spark_session
+from demo.surroundings import kafka_broker, require_java, spark_session
 from tools.trials import kafka, s3
 from tools.trials.kafka import Broker
 
@@ -73,9 +73,10 @@ def open_stage(  # noqa: PLR0913 - what there is on it
 ) -> Iterator[Stage]:
     """Yield a stage in `directory`, which ends with the block."""
     if on_kafka:
+        require_java("Kafka")
         kafka.install()
     with ExitStack() as stack:
-        broker = stack.enter_context(kafka.Broker(directory / "kafka")) if on_kafka else None
+        broker = stack.enter_context(kafka_broker(directory / "kafka")) if on_kafka else None
         store = stack.enter_context(s3.create_bucket(directory / "s3.log")) if in_store else ""
         bars = stack.enter_context(bars_on(console))
         beside = stack.enter_context(ThreadPoolExecutor(2))

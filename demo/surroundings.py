@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,11 +16,18 @@ import httpx
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected
-from tools.trials import classes
+from tools.trials import classes, kafka
 from tools.trials.daemons import Daemon
 from tools.trials.ports import LOOPBACK, free_port
 from tools.trials.spark_programs import environment
 from tools.trials.spark_settings import JAVA_OPTIONS, ON_LOOPBACK, SMALL_BATCHES
+
+REMEDY = "See that memory and disk space are left, and start the demo again."
+
+WATCH_INTERVAL_S = 0.2
+
+ORDERLY_STATUSES = frozenset((0, -signal.SIGINT, -signal.SIGTERM, 130, 143))
+"""Those of a broker that a signal asked to end; Java's own are 128 and the signal."""
 
 
 @contextmanager
@@ -67,6 +76,63 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def kafka_broker(directory: Path) -> Iterator[kafka.Broker]:
+    """Yield a Kafka broker with its data in `directory`.
+
+    Raises `Rejected` if it does not start. If it has ended when the block fails, that is the cause,
+    and `Rejected` says so in place of the error of a client.
+    """
+    broker = kafka.Broker(directory)
+    try:
+        broker.start()
+    except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+        output = getattr(error, "stderr", None) or str(error)
+        raise Rejected(f"Kafka's broker did not start: {_find_cause(output)}. {REMEDY}") from error
+    has_ended = threading.Event()
+    threading.Thread(target=_watch_broker, args=(broker, has_ended), daemon=True).start()
+    try:
+        yield broker
+    except (Exception, SystemExit) as error:
+        status = broker.poll()
+        if status is None:
+            raise
+        raise Rejected(
+            f"Kafka's broker ended with status {status}, so the demo could not go on. {REMEDY}"
+        ) from error
+    finally:
+        has_ended.set()
+        broker.stop()
+
+
+def _watch_broker(broker: kafka.Broker, has_ended: threading.Event) -> None:
+    """End the block by SIGTERM once its broker is killed or fails: clients wait for minutes.
+
+    At Ctrl-C and SIGTERM, which may reach the broker too, the block ends by itself.
+    """
+    while not has_ended.wait(WATCH_INTERVAL_S):
+        status = broker.poll()
+        if status is not None:
+            if status not in ORDERLY_STATUSES:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+def _find_cause(output: str | bytes) -> str:
+    r"""Return the line of an error in the output of Java, or the last line.
+
+    >>> _find_cause("SLF4J: no logger\njava.net.BindException: Address in use\n  at sun.nio")
+    'java.net.BindException: Address in use'
+    """
+    if isinstance(output, bytes):
+        output = output.decode(errors="replace")
+    lines = [line for line in output.splitlines() if line.strip() and not line.startswith("SLF4J:")]
+    for line in lines:
+        if "Error" in line or "Exception" in line:
+            return line.strip()
+    return lines[-1].strip() if lines else "it ended without a message"
 
 
 def require_java(program: str = "Spark") -> None:

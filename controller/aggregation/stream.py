@@ -15,6 +15,7 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.fencing import Fences, Takeovers
 from controller.aggregation.groups import ReaderGroups
 from controller.aggregation.membership_rows import MembershipRows
+from controller.aggregation.refused_times import RefusedTimes
 from controller.store.port import Store, StreamSummary
 from controller.store.records import (
     AppendedMark,
@@ -90,6 +91,7 @@ class StreamState:
         self.excluded = 0
         self.lost_marks = 0
         self.fences = Fences()
+        self.refused_times = RefusedTimes()
         self.clock_ahead = 0  # the bucket's service clock less this process's
         self.latest_ms = 0
         self.reported_served_ms = MIN_INT64  # when late rows were last reported
@@ -265,6 +267,7 @@ class StreamState:
                 result = aggregate(note, now, largest_time)
             if type(result) is Accepted:
                 touched_writers.add(note.writer)
+                self.refused_times.accept(note)
                 if note.log is not None and not logs:
                     self.rewrite(draft, logs=(note.log,))
                 if note.late_rows is not None or latecomers:
@@ -273,6 +276,8 @@ class StreamState:
                     result = self.aggregator.answer(note)
             elif isinstance(result, Refused) and isinstance(result.last, Session):
                 self.fences.refuse(note, result.last, draft.moment.wall)
+            elif isinstance(result, Refused) and result.status == "too_far_ahead":
+                self.refused_times.refuse(note, result, draft.moment.wall)
             results.append(result)
         self.keep_unbounded(draft)
         changes = takeovers.list_changes(self.id, draft.moment.wall, now, self.fences)

@@ -26,7 +26,7 @@ from noted_time.values import (
     Waiting,
 )
 
-HintKind = OpenEnum["taken_over", "fenced", "seconds", "no_position", "late"]
+HintKind = OpenEnum["taken_over", "fenced", "too_far_ahead", "seconds", "no_position", "late"]
 
 
 class Hint(Struct, frozen=True):
@@ -34,6 +34,7 @@ class Hint(Struct, frozen=True):
 
     - `taken_over`: its name was taken over at least three times in the last minute.
     - `fenced`: two processes noted under its name within the hour.
+    - `too_far_ahead`: its last notes with a time were refused within the hour.
     - `seconds`: its time is probably in seconds.
     - `no_position`: it noted times but no position, unlike other writers.
     - `late`: it wrote rows below the watermark within the last ten minutes.

@@ -40,6 +40,7 @@ FAULT_REMEDIES = {
     "ahead of the controller's clock": (
         "correct its clock or its event times, or what it writes below its time is late"
     ),
+    "too_far_ahead": "correct its clock, its event times or their unit: its notes are refused",
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
     "no_position": "give a position with each note, or no cut covers its rows",
     "late": f"note only complete times, join and flush before the first write: {TROUBLE_PAGE}",

@@ -5,16 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import httpx
 import pytest
 
 from demo.surroundings import controller
-from tools.trials import debezium
+from tools.trials import debezium, kafka
 from tools.trials.descendants import find_marked
 from tools.trials.postgres import find_binaries
 from tools.trials.waiting import PATIENCE_S, wait_until
@@ -23,10 +24,14 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(900
 
 ROOT = Path(__file__).resolve().parents[2]
 PNG = b"\x89PNG"
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+REMEDY = "See that memory and disk space are left, and start the demo again."
 
 
 @contextmanager
-def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def demo(
+    directory: Path, *arguments: str, variables: Mapping[str, str] = NO_VARIABLES
+) -> Iterator[subprocess.Popen[str]]:
     """Run the demo, by default on one day of flights, everything that it makes in `directory`.
 
     The end of the block kills its remaining processes.
@@ -37,7 +42,7 @@ def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [*words, "--out", str(directory)],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(scratch)},
+        env={**os.environ, "TMPDIR": str(scratch), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -102,6 +107,64 @@ def wait_for_file(process: subprocess.Popen[str], directory: Path, pattern: str)
     wait_until(lambda: process.poll() is not None or any(directory.glob(pattern)))
 
 
+def list_left_behind(directory: Path) -> list[str]:
+    """Return what is left of a demo: its scratch files, and its processes."""
+    processes = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
+    left = [str(path) for path in (directory / "scratch").glob("noted-time-*")]
+    left += [process for process in processes if str(directory) in process]
+    return left
+
+
+def find_broker(directory: Path) -> int:
+    """Return the process id of the broker of a demo."""
+    processes = subprocess.check_output(["ps", "-A", "-o", "pid,args", "-ww"], text=True)
+    (broker,) = (
+        line for line in processes.splitlines() if str(directory) in line and "kafka.Kafka" in line
+    )
+    return int(broker.split()[0])
+
+
+@pytest.mark.skipif(not kafka.is_installed(), reason=kafka.MISSING)
+@pytest.mark.parametrize("story", [(), ("--story", "observers")], ids=["noted", "observers"])
+def test_killed_broker_is_the_only_cause_shown(tmp_path: Path, story: tuple[str, ...]) -> None:
+    """It is killed while producers write and a query reads; no trace of a client is printed."""
+    segments = "noted-time-*/kafka/data/flights-*/*.log"
+    with demo(tmp_path, "--kafka", "--days", "1", *story) as process:
+        wait_until(
+            lambda: (
+                process.poll() is not None
+                or any(file.stat().st_size for file in (tmp_path / "scratch").glob(segments))
+            )
+        )
+        os.kill(find_broker(tmp_path), signal.SIGKILL)
+
+        output, _ = process.communicate(timeout=2 * PATIENCE_S)
+        left = list_left_behind(tmp_path)
+
+    _, _, end = " ".join(output.split()).partition("noted-time: ")
+    cause = "Kafka's broker ended with status -9, so the demo could not go on."
+    assert (process.returncode, end, left) == (2, f"{cause} {REMEDY}", []), output
+    assert ("Traceback" in output, "FAIL|" in output) == (False, False), output
+
+
+@pytest.mark.skipif(not kafka.is_installed(), reason=kafka.MISSING)
+def test_broker_that_cannot_start_shows_its_cause(tmp_path: Path) -> None:
+    """Here, Java does not start."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'Error: could not find libjava.so' >&2\nexit 1\n")
+    java.chmod(0o755)
+    variables = {"JAVA_HOME": str(tmp_path / "java")}
+    with demo(tmp_path, "--kafka", "--days", "1", variables=variables) as process:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        left = list_left_behind(tmp_path)
+
+    _, _, end = " ".join(output.split()).partition("noted-time: ")
+    cause = "Kafka's broker did not start: Error: could not find libjava.so."
+    assert (process.returncode, end, left) == (2, f"{cause} {REMEDY}", []), output
+    assert "Traceback" not in output, output
+
+
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     """Stopped amid the replay, it ends its controller and removes its files."""
     written_pattern = "noted-time-*/log/flights/partition=*/*.parquet"
@@ -112,9 +175,7 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
         process.terminate()
 
         output, _ = process.communicate(timeout=PATIENCE_S)
-        running = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
-        left = [str(path) for path in (tmp_path / "scratch").glob("noted-time-*")]
-        left += [line for line in running if str(tmp_path) in line]
+        left = list_left_behind(tmp_path)
     assert (was_running, process.returncode != 0, left) == (True, True, []), output
 
 

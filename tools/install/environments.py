@@ -39,7 +39,7 @@ COMMANDS = {
 
 SIZES = {
     "lean": "31 MB to download, 125 MB on disk",
-    "analyse": "0.13 GB to download, 0.44 GB on disk",
+    "analyse": "0.13 GB to download, 0.46 GB on disk",
     "demo": "0.6 GB to download, 1 GB on disk, 2.9 GB meanwhile",
     "all": "456 MB of PySpark to download, 1.7 GB on disk, twice that meanwhile",
     "stores": "107 MB on disk",

@@ -177,6 +177,11 @@ class Broker:
             sleep(0.1)
         self._listens()
 
+    def poll(self) -> int | None:
+        """Return its exit status, `None` while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
     def stop(self) -> None:
         """End it in order, if it is running."""
         if self._process is not None:

@@ -38,10 +38,13 @@ def find_hints(view: View) -> list[Hint]:
     fenced_hints = (
         Hint(process.writer, "fenced", process.detail) for process in stream.fences.list_recent(now)
     )
-    late = _find_late_writers(stream, domain, now)
-    return list(
-        islice(chain(fight_hints, fenced_hints, late, _find_doubts(stream, domain)), HINTS_SHOWN)
+    refused_hints = (
+        Hint(refusals.writer, "too_far_ahead", refusals.detail)
+        for refusals in stream.refused_times.list_recent(now)
     )
+    late = _find_late_writers(stream, domain, now)
+    doubts = _find_doubts(stream, domain)
+    return list(islice(chain(fight_hints, fenced_hints, refused_hints, late, doubts), HINTS_SHOWN))
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
