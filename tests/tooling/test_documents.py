@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from docs import glossary
+from docs.reference import PACKAGES
 
 # The links of the pages lead to files of this tree, and to headings that are there
 
@@ -72,7 +73,7 @@ def list_pages(nav: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation_of_the_site(root: Path) -> None:
-    """Decisions are listed by their own index."""
+    """Decisions are listed by their own index. The reference of Python has a page for a package."""
     config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text())
     listed_pages = {*list_pages(config["project"]["nav"])}
     decisions = root / "docs" / "explain" / "decisions"
@@ -80,6 +81,7 @@ def test_every_page_is_in_the_navigation_of_the_site(root: Path) -> None:
     index = (decisions / "README.md").read_text()
 
     made_pages = {"docs/reference/python.md", "docs/reference/http-calls.md", "CHANGELOG.md"}
+    made_pages |= {f"python/{package.replace('.', '/')}.md" for package in PACKAGES}
     assert listed_pages ^ written_pages == made_pages | {"docs/explain/decisions/README.md"}
     indexed_names = set(re.findall(r"\]\((\d{4}-.*?\.md)\)", index))
     assert {decision.name for decision in decisions.glob("0*.md")} == indexed_names
