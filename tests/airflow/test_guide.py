@@ -183,7 +183,8 @@ def test_late_hours_are_repaired(airflow: Airflow, controller: Served, tmp_path:
         report = {"rows": 1, "min_time": time, "max_time": time}
         controller.post("repaired", {"writer": "oslo", "late_rows": report})
     script = f"cd {tmp_path}\n{LOAD}{REPAIR}".replace("orders_hourly", "repaired")
-    airflow.run("sh", "-c", script.replace("orders ", "repaired "), NOTED_TIME_URL=controller.url)
+    script = script.replace("orders ", "repaired ")
+    airflow.run_until_unlocked("sh", "-c", script, NOTED_TIME_URL=controller.url)
 
     repeated_tries = [f"2013-01-01T{hour}:00:00Z success 2" for hour in ("08", "09", "10")]
     repaired_tries = ["2013-01-01T07:00:00Z success 1", *repeated_tries]

@@ -34,6 +34,9 @@ def install(directory: Path) -> None:
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *target], check=True)
 
 
+LOCKED = ("database is locked", "AlreadyRunningBackfill")
+
+
 class Airflow:
     """An Airflow with its home in a directory; `dags` is the directory of its DAGs.
 
@@ -107,6 +110,23 @@ class Airflow:
         )
         assert process.returncode == 0, process.stdout + process.stderr
         return process.stdout + process.stderr
+
+    def run_until_unlocked(self, *words: str, **variables: str) -> None:
+        """Run a program again while it meets a locked SQLite, or a backfill that this left behind.
+
+        The scheduler ends such a backfill minutes later.
+        """
+
+        def is_run() -> bool:
+            try:
+                self.run(*words, **variables)
+            except AssertionError as error:
+                if any(reason in str(error) for reason in LOCKED):
+                    return False
+                raise
+            return True
+
+        wait_until(is_run)
 
     def __enter__(self) -> Self:
         server_words = [
