@@ -76,6 +76,7 @@ def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> No
 
     expect(page).to_have_url(re.compile(r"/python/writer_client\.html#KafkaNotedProducer$"))
     expect(page.locator("#KafkaNotedProducer")).to_be_visible()
+    expect(page.locator('[id="KafkaNotedProducer.note_time"]')).to_contain_text("note_time")
 
 
 def test_links_and_pictures_are_there(site: Path) -> None:
@@ -147,6 +148,16 @@ def test_reference_is_in_the_frame_of_the_site(page: Page, address: str, name: s
     assert background == site_background
 
 
+def open_first_result(page: Page, address: str, words: str) -> None:
+    """Search the site for words."""
+    page.goto(f"{address}/index.html")
+    page.get_by_role("button", name="Search").click()
+    field = page.get_by_role("combobox", name="Search")
+    field.fill(words)
+    expect(page.get_by_text(re.compile(r"^\d+ results?$"))).to_be_visible()
+    field.press("Enter")
+
+
 @pytest.mark.parametrize(
     ("name", "anchor"),
     [
@@ -157,12 +168,7 @@ def test_reference_is_in_the_frame_of_the_site(page: Page, address: str, name: s
 def test_search_finds_a_name(page: Page, address: str, name: str, anchor: str) -> None:
     """The first result is its section of the reference."""
     path, _, fragment = anchor.partition("#")
-    page.goto(f"{address}/index.html")
-    page.get_by_role("button", name="Search").click()
-    field = page.get_by_role("combobox", name="Search")
-    field.fill(name)
-    expect(page.get_by_text(re.compile(r"^\d+ results?$"))).to_be_visible()
-    field.press("Enter")
+    open_first_result(page, address, name)
 
     expect(page).to_have_url(
         re.compile(rf"/python/{re.escape(path)}(\?.*)?#{re.escape(fragment)}$")
@@ -172,12 +178,7 @@ def test_search_finds_a_name(page: Page, address: str, name: str, anchor: str) -
 @pytest.mark.parametrize("word", ["cut", "segment", "quiet"])
 def test_search_lists_the_glossary_first(page: Page, address: str, word: str) -> None:
     """Names of calls and of the Python interface that have the word follow."""
-    page.goto(f"{address}/index.html")
-    page.get_by_role("button", name="Search").click()
-    field = page.get_by_role("combobox", name="Search")
-    field.fill(word)
-    expect(page.get_by_text(re.compile(r"^\d+ results?$"))).to_be_visible()
-    field.press("Enter")
+    open_first_result(page, address, word)
 
     expect(page).to_have_url(re.compile(r"/docs/reference/glossary\.html"))
 
