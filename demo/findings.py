@@ -30,10 +30,10 @@ from demo.query import (
 from demo.replay import DOMAIN, STREAM, Replayed, replay, start_carriers
 from demo.schedule import Step, merge_minutes, steps
 from demo.simulation import (
-    analyse_flights,
     least_delay_without_loss,
     own_watermark,
     simulate_noted_time,
+    simulate_perfect_watermark,
 )
 from demo.stage import Result, Stage
 from noted_time_extensions.files import Batches
@@ -64,14 +64,14 @@ def play(stage: Stage, *, run_own: bool) -> Result:
         curve.append(own_watermark(stage.flights, delay_ms))
         report_step(len(curve))
     lost_count = findings.measured[0].lost
-    perfect_ms = analyse_flights(stage.flights).perfect.median_ms
+    perfect_outcome = simulate_perfect_watermark(stage.flights)
     return Result(
         table=report.table(findings),
         meaning=report.closing(findings),
         figures=report.figures(findings),
         pictures={
-            "": picture.draw(findings, curve, perfect_ms),
-            "-dark": picture.draw(findings, curve, perfect_ms, picture.DARK_PALETTE),
+            "": picture.draw(findings, curve, perfect_outcome),
+            "-dark": picture.draw(findings, curve, perfect_outcome, picture.DARK_PALETTE),
         },
         broken=(f"Noted time lost {lost_count:,} rows.",) if lost_count else (),
     )

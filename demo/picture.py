@@ -14,7 +14,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from demo.data import HOUR_MS
 from demo.measurement import Findings, Outcome, format_delay
 from demo.report import sooner_hours
 
@@ -41,13 +40,10 @@ DARK_PALETTE = Palette("#0d1117", "#e6edf3", "#9da7b1", "#2a313c", "#f0883e", "#
 def draw(
     findings: Findings,
     curve: Sequence[Outcome],
-    perfect_ms: float | None,
+    perfect_outcome: Outcome,
     palette: Palette = LIGHT_PALETTE,
 ) -> Figure:
-    """Return the picture, 1600 by 864 pixels; `curve` is Spark's own watermark by delay.
-
-    `perfect_ms` is the median wait under the perfect watermark, if any.
-    """
+    """Return the picture, 1600 by 864 pixels; `curve` is Spark's own watermark by delay."""
     noted_outcome, *own_outcomes = findings.shown
     sooner = sooner_hours(findings.shown)
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor=palette.paper)
@@ -64,8 +60,7 @@ def draw(
     axes = _axes_of(figure, findings.shown, palette)
     _draw_own(axes, curve, own_outcomes, findings.own_source, palette)
     _draw_saving(axes, noted_outcome.median_hours, sooner, palette)
-    if perfect_ms is not None:
-        _draw_perfect(axes, perfect_ms / HOUR_MS, palette)
+    _draw_perfect(axes, perfect_outcome.median_hours, palette)
     _draw_noted(axes, noted_outcome, palette)
     return figure
 

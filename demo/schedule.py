@@ -34,19 +34,19 @@ class Step:
     notes: Mapping[str, int]
 
 
-def closing_clocks(flights: Flights) -> list[int]:
-    """Return the sorted clocks (Unix ms) where some hour of departures becomes complete.
+def find_closing_clocks(flights: Flights) -> dict[int, int]:
+    """Return when each hour of departures becomes complete, by its end, both in Unix ms.
 
     At the last one all flights have landed.
     """
     by_departure = sorted(flights.landed, key=attrgetter("departure"), reverse=True)
-    clocks = set()
+    clocks = {}
     last_landing = 0
     for end in flights.window_ends:
         while by_departure and by_departure[-1].departure < end:
             last_landing = max(last_landing, by_departure.pop().landing)
-        clocks.add(max(end, last_landing))
-    return sorted(clocks)
+        clocks[end] = max(end, last_landing)
+    return clocks
 
 
 def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Step]:
@@ -55,7 +55,7 @@ def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Ste
     `clocks` are rising Unix ms; all flights have landed if the last is late enough.
     """
     if clocks is None:
-        clocks = closing_clocks(flights)
+        clocks = sorted(set(find_closing_clocks(flights).values()))
     airspaces: dict[str, Airspace] = {}
     for carrier in flights.carriers:
         carrier_flights = [flight for flight in flights.landed if flight.carrier == carrier]

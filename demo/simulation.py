@@ -14,7 +14,7 @@ import numpy as np
 
 from demo.data import HOUR_MS, Flight, Flights
 from demo.measurement import Outcome
-from demo.schedule import Airspace
+from demo.schedule import Airspace, find_closing_clocks
 from noted_time_extensions.analyse.curves import Analysis, Curve, analyse
 
 BEFORE_ALL_TIME = -(2**63)
@@ -97,6 +97,13 @@ def simulate_noted_time(flights: Flights) -> Outcome:
         lower = airspace.note(clock)
         windows.close(lower, clock)
     return windows.outcome(flights, None)
+
+
+def simulate_perfect_watermark(flights: Flights) -> Outcome:
+    """Return the outcome of the watermark that emits each hour once it is complete."""
+    closing_clocks = find_closing_clocks(flights)
+    latencies = sorted(clock - end for end, clock in closing_clocks.items())
+    return Outcome(None, len(flights.landed), 0, tuple(latencies))
 
 
 def least_delay_without_loss(flights: Flights) -> int:

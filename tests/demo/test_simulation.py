@@ -17,7 +17,7 @@ from demo.findings import choose_delays
 from demo.measurement import Outcome, format_delay
 from demo.report import cells, sooner_hours
 from demo.schedule import merge_minutes, steps
-from demo.simulation import own_watermark, simulate_noted_time
+from demo.simulation import own_watermark, simulate_noted_time, simulate_perfect_watermark
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/explain/flights.md")
@@ -49,6 +49,12 @@ def test_noted_time_loses_nothing(flights: Flights) -> None:
     outcome = simulate_noted_time(flights)
 
     assert (outcome.lost, len(outcome.latencies_ms)) == (0, len(flights.window_ends))
+
+
+@given(days_of_flights)
+def test_noted_time_reaches_the_perfect_watermark(flights: Flights) -> None:
+    """For each hour, also for the ones that the last landing completes."""
+    assert simulate_noted_time(flights) == simulate_perfect_watermark(flights)
 
 
 def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, list[int]]:
