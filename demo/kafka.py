@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from demo.data import Flight
-from demo.replay import DOMAIN, EVENT_TIME, PATIENCE_S, SEGMENTS, STREAM, create_stream
+from demo.replay import DOMAIN, EVENT_TIME, PATIENCE_S, SEGMENTS, STREAM, close_soon, create_stream
 from demo.schedule import Step
 from noted_time.kafka import Topic
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
@@ -60,7 +60,7 @@ class Carriers:
 
     def close(self) -> None:
         for producer in self._producers.values():
-            producer.close()
+            close_soon(producer)
 
     def grow(self) -> str:
         """Add a partition, and return a sentence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from demo.data import DAY_MS, Flight
 from demo.schedule import Step
+from noted_time import NotedTimeError
 from noted_time.values import reaches
 from noted_time_extensions.files import SegmentLogWriter
-from writer_client import WriterClient
+from writer_client import KafkaNotedProducer, WriterClient
 
 Take = Callable[[Step], Mapping[int, int]]
 
@@ -26,6 +27,7 @@ SEGMENTS = 4
 WRITER_TIMEOUT_MS = 10 * 60_000
 YEAR_MS = 365 * DAY_MS
 PATIENCE_S = 60.0
+CLOSE_PATIENCE_S = 1.0
 
 INSTANT = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
@@ -126,10 +128,16 @@ def start_carriers(
     with ExitStack() as stack:
         clients = {name: WriterClient(STREAM, name, controller=controller_url) for name in names}
         for client in clients.values():
-            stack.enter_context(client)
+            stack.callback(close_soon, client)
         yield Carriers(root, clients)
         for client in clients.values():
             client.finish(timeout=PATIENCE_S)
+
+
+def close_soon(writer: WriterClient | KafkaNotedProducer) -> None:
+    """Close a writer that has finished, or one of many after an error, which is not hidden."""
+    with suppress(NotedTimeError):
+        writer.close(CLOSE_PATIENCE_S)
 
 
 def replay(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -7,13 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import httpx
 import pytest
+from rich.console import Console
+from typer import Exit
 
+from demo.cli import DISK_FULL, end_in_order
 from demo.surroundings import controller
 from tools.trials import debezium, kafka
 from tools.trials.descendants import find_marked
@@ -26,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PNG = b"\x89PNG"
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 REMEDY = "See that memory and disk space are left, and start the demo again."
+
+JAVA_ERROR = "calling JavaSparkContext.\n: java.io.IOException: No space left on device\n\tat java"
 
 
 @contextmanager
@@ -163,6 +170,22 @@ def test_broker_that_cannot_start_shows_its_cause(tmp_path: Path) -> None:
     cause = "Kafka's broker did not start: Error: could not find libjava.so."
     assert (process.returncode, end, left) == (2, f"{cause} {REMEDY}", []), output
     assert "Traceback" not in output, output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "log"), RuntimeError(JAVA_ERROR)],
+    ids=["python", "java"],
+)
+def test_full_disk_is_told_without_a_trace(error: Exception) -> None:
+    """The errors are those of a real one, for files and for Spark."""
+    printed = StringIO()
+    console = Console(file=printed, width=1000)
+
+    with pytest.raises(Exit) as ended, end_in_order(console):
+        raise error
+
+    assert (ended.value.exit_code, printed.getvalue()) == (2, f"{DISK_FULL}\n")
 
 
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:

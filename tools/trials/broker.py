@@ -42,6 +42,8 @@ from tools.trials.waiting import PATIENCE_S, wait_until
 HOME = Path(os.environ.get("NOTED_TIME_KAFKA") or Path(sys.prefix, "kafka"))
 """The directory of the jars: by default in the environment that runs."""
 
+STOP_PATIENCE_S = 60
+
 JARS = Path(__file__).with_name("kafka_jars.txt")
 """The jars of a broker with all it needs: group, name, version and SHA-256 of each."""
 
@@ -177,16 +179,25 @@ class Broker:
             sleep(0.1)
         self._listens()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def poll(self) -> int | None:
         """Return its exit status, `None` while it runs."""
         assert self._process is not None
         return self._process.poll()
 
     def stop(self) -> None:
-        """End it in order, if it is running."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(60)
+        """End it in order, if it is running; kill it if it does not end, as if it is frozen."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
     def kill(self) -> None:
         """Kill it; the system keeps data that is not on the disk yet."""
