@@ -17,10 +17,11 @@ from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory, gettempdir
 from types import ModuleType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
 from controller.store.open import exclusive_lock
 from controller.store.port import StoreUnavailable
@@ -30,6 +31,7 @@ from demo.stage import FLIGHTS_TABLE, HOURS_TABLE, Result, open_stage
 from demo.surroundings import controller
 from noted_time import NotedTimeError, Rejected
 from noted_time.installation import name_program
+from noted_time_cli.terminal.groups import hide_flag_types
 from tools.trials.descendants import end_with_this_process
 
 DATABASE = "flights.db"
@@ -46,7 +48,14 @@ CHANGES_STREAM = f"{cdc.SHOP}.public.orders"
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command()
+class DemoCommand(TyperCommand):
+    """Shows flags as flags in its help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer's
+        return hide_flag_types(super().get_params(ctx))
+
+
+@app.command(cls=DemoCommand)
 def flights(  # noqa: PLR0913 - the options of a command
     *,
     story: Annotated[
@@ -57,7 +66,6 @@ def flights(  # noqa: PLR0913 - the options of a command
         bool,
         typer.Option(
             "--tables",
-            metavar="",
             help="Play this instead: a Delta table that says to which time it is complete.",
         ),
     ] = False,
@@ -65,7 +73,6 @@ def flights(  # noqa: PLR0913 - the options of a command
         bool,
         typer.Option(
             "--cdc",
-            metavar="",
             help="Play this instead, without flights: changes of a PostgreSQL, by Debezium.",
         ),
     ] = False,
@@ -79,9 +86,7 @@ def flights(  # noqa: PLR0913 - the options of a command
     ] = None,
     on_kafka: Annotated[
         bool,
-        typer.Option(
-            "--kafka", metavar="", help="Through a Kafka broker; one of its producers is killed."
-        ),
+        typer.Option("--kafka", help="Through a Kafka broker; one of its producers is killed."),
     ] = False,
     store: Annotated[
         Literal["s3"] | None,
@@ -91,10 +96,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
     ] = Path("flights-demo"),
     stay: Annotated[
-        bool,
-        typer.Option(
-            "--open", metavar="", help="Keep the controller up at the end, with its page."
-        ),
+        bool, typer.Option("--open", help="Keep the controller up at the end, with its page.")
     ] = False,
 ) -> None:
     """Replay real flights: rows lost and latency, noted time against guessed delays.

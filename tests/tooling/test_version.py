@@ -8,6 +8,7 @@ from pathlib import Path
 import noted_time
 
 RELEASES = re.compile(r"^## \[(\d+\.\d+\.\d+)\]", re.MULTILINE)
+IMAGES = re.compile(r"noted-time:(\d+\.[\w.]*\w)")
 WHEELS = re.compile(r"noted_time-(\d[\w.]*)-py3")
 
 
@@ -26,10 +27,21 @@ def test_version_differs_from_the_last_release(root: Path) -> None:
 
 
 def test_the_chart_names_the_version_of_its_image(root: Path) -> None:
-    """Helm lists it with each release."""
+    """Helm lists it with each release. Its own version is written as Helm requires, by SemVer."""
     chart = (root / "deploy" / "chart" / "Chart.yaml").read_text()
+    ours = read_project(root)["version"]
 
-    assert f"\nappVersion: {read_project(root)['version']}\n" in chart
+    assert f"\nappVersion: {ours}\n" in chart
+    assert f"\nversion: {ours.replace('.dev', '-dev')}\n" in chart
+
+
+def test_pages_and_chart_name_the_image_of_this_version(root: Path) -> None:
+    """Users build it from what they have."""
+    versions = set()
+    for page in [*root.glob("docs/**/*.md"), *root.glob("deploy/**/*.yaml")]:
+        versions.update(IMAGES.findall(page.read_text("utf-8")))
+
+    assert versions == {read_project(root)["version"]}
 
 
 def test_airflow_provider_has_the_same_version(root: Path) -> None:
