@@ -41,7 +41,8 @@ NOT_OURS = (
 """Warnings of annotations that a library or an old Python cannot resolve."""
 
 LOADS = re.compile(
-    r"""<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)\s*=\s*["']?((?:https?:)?//[^"'\s>]+)
+    r"""<(?:script|link(?!\ rel="canonical")|img|iframe|source)
+      \b[^>]*?\b(?:src|href)\s*=\s*["']?((?:https?:)?//[^"'\s>]+)
     | url\(\s*["']?((?:https?:)?//[^"')]+) | @import\s+["']?((?:https?:)?//[^"';]+)
     | \b(?:fetch|import|importScripts)\(\s*["'`]((?:https?:)?//[^"'`]+)""",
     re.VERBOSE,

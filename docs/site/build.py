@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import json
 import os
 import re
 import shutil
@@ -142,6 +143,15 @@ def link_runbooks(alerts: Path, public_url: str) -> None:
     alerts.write_text(RUNBOOK.sub(link, rules), "utf-8")
 
 
+def write_config(config: Path, public_url: str) -> None:
+    """Write the site's configuration. The page for unknown addresses needs the public URL."""
+    text = CONFIG.read_text("utf-8")
+    if public_url:
+        site_url = json.dumps(f"{public_url.rstrip('/')}/")
+        text = text.replace("[project]\n", f"[project]\nsite_url = {site_url}\n", 1)
+    config.write_text(text, "utf-8")
+
+
 def sentence(docstring: str) -> str:
     """Return the first paragraph of a docstring, fit for a cell of a table."""
     paragraph = " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
@@ -162,7 +172,7 @@ def build(root: Path, target: Path, zensical: Path, public_url: str = "") -> lis
         calls.write_text("\n".join(http_calls.list_lines()), "utf-8")
         if public_url:
             link_runbooks(pages / "docs" / "reference" / "alerts.yml", public_url)
-        shutil.copy(CONFIG, work)
+        write_config(work / CONFIG.name, public_url)
         words = [str(zensical), "build", "--strict", "--config-file", str(work / CONFIG.name)]
         process = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         if process.returncode:
@@ -178,7 +188,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("directory", nargs="?", type=Path, default=TARGET, help="where to build")
     parser.add_argument("--open", action="store_true", help="open the site in a browser")
     parser.add_argument(
-        "--public-url", default="", metavar="URL", help="where alerts.yml is to link the runbooks"
+        "--public-url",
+        default="",
+        metavar="URL",
+        help="where it will be served, for the runbooks in alerts.yml and the links of 404.html",
     )
     options = parser.parse_args(arguments)
     zensical = Path(os.environ["NOTED_TIME_DOCS"], "zensical")

@@ -20,10 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `./run docs` does, in another process."""
-    target = tmp_path_factory.mktemp("site") / "docs"
-    process = run_python(
-        "-m", "docs.site.build", target, NOTED_TIME_DOCS=str(find_programs("docs"))
-    )
+    return build_site(tmp_path_factory.mktemp("site"))
+
+
+def build_site(directory: Path, *options: str) -> Path:
+    """Build the site without faults, and return its directory."""
+    target = directory / "docs"
+    words = ("-m", "docs.site.build", target, *options)
+    process = run_python(*words, NOTED_TIME_DOCS=str(find_programs("docs")))
     assert (process.returncode, process.stdout) == (0, f"{target / 'index.html'}\n"), process.stderr
     return target
 
@@ -82,6 +86,21 @@ def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> No
 def test_links_and_pictures_are_there(site: Path) -> None:
     """The reference is included, and nothing is loaded from other sites."""
     assert faults(site) == []
+
+
+def test_page_for_unknown_addresses_is_whole_below_a_path(tmp_path: Path) -> None:
+    """It is shown at any address, so it cannot have relative links."""
+    site = build_site(tmp_path, "--public-url", "https://docs.example/noted-time")
+    unknown = Built((site / "404.html").read_text("utf-8"))
+    links = [link for link in unknown.links if not link.startswith(("#", "javascript:"))]
+
+    assert "/noted-time/index.html" in links
+    assert [link for link in links if not is_within(site, link, "/noted-time/")] == []
+
+
+def is_within(site: Path, link: str, root: str) -> bool:
+    """Return whether a link below a root leads to a file of the site."""
+    return link.startswith(root) and (site / link.removeprefix(root).split("#")[0]).is_file()
 
 
 def test_dead_anchor_within_the_reference_is_a_fault(site: Path, tmp_path: Path) -> None:
