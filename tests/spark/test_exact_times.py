@@ -1,6 +1,7 @@
 """Rows dated exactly at a lower, which their writer may write after it has noted that time."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -65,7 +66,7 @@ class Giving(StatefulProcessor):
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
         key: tuple[int],
-        rows: Iterator[Row],
+        rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's name
     ) -> Iterator[Row]:
         list(rows)
