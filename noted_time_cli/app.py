@@ -24,7 +24,7 @@ from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka
 from noted_time_cli.server import serving, tokens
 from noted_time_cli.terminal.groups import CommandGroup
-from noted_time_cli.terminal.output import echo
+from noted_time_cli.terminal.output import begin_output, echo
 from noted_time_cli.terminal.plugged import plug_in
 
 app = typer.Typer(
@@ -97,6 +97,7 @@ def declare_options(
 
     Call one:  noted-time stream create flights
     """
+    begin_output()
     context.obj = FOUND_EXTENSIONS
     if is_version and context.invoked_subcommand:
         raise typer.BadParameter("--version takes no command: leave one of them out")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import time as clock
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from typing import Annotated
 
 import typer
 
-from noted_time import Rejected, UnknownStream
-from noted_time.answers import Explanation, StreamAnswer
+from noted_time import NotedTimeError, Rejected, UnknownStream, Unreachable
+from noted_time.answers import Explanation, StreamAnswer, WritersPage
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
@@ -31,8 +32,14 @@ BACK_S = 50  # the second of a round when it notes again
 
 BEHIND_MS = 1000
 FIRST_LOOK_S = 2  # until then the writers join
+PATIENCE_S = 5.0  # a controller restarts within it
+RECENT_MS = 3000  # the writers note every second
 REASON_PATTERN = re.compile("has held it back|excluded")
 NUMBER_PATTERN = re.compile(r"\d\S*")
+EXPECTED_WARNINGS = re.compile(
+    " is excluded: | is fenced: "
+    "|no response, retrying: |the controller responds again|notes not delivered"
+)
 WRITER_LOG = logging.getLogger("noted_time.writer")
 
 
@@ -59,31 +66,45 @@ def demo_stream(
     """Write a small live stream, to have something to look at within ten seconds.
 
     Four writers note every second. Once a minute one stalls, and the watermark waits until it times
-    out. Each change is printed as the controller explains it. Without an answer, the status is 69.
+    out. Each change is printed as the controller explains it. Without an answer for 5s, the status
+    is 69.
 
     Try it:  noted-time demo-stream --for 60s
     """
-    with closing(Transport(url, token=token)) as transport, ExitStack() as stack:
+    with closing(Transport(url, token=token)) as transport:
         _create(transport, name)
         say(f"{name} is running. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
         say(f"Or:  {name_program()} explain {name}")
-        WRITER_LOG.addFilter(_is_unexpected)
-        stack.callback(WRITER_LOG.removeFilter, _is_unexpected)
-        fleet = {
-            writer: stack.enter_context(WriterClient(name, writer, controller=url, token=token))
-            for writer in WRITER_RATES
-        }
-        with suppress(KeyboardInterrupt):
-            _play(fleet, lasting, Observer(transport, name))
-        for client in fleet.values():
-            client.idle()
+        with _open_fleet(name, url, token) as fleet:
+            with suppress(KeyboardInterrupt):
+                _play(fleet, lasting, Observer(transport, name))
+            for client in fleet.values():
+                client.idle()
+            for client in fleet.values():
+                client.flush(PATIENCE_S)
     say(f"{name} stays as it is, its writers idle.")
     say(f"To remove it:  {name_program()} stream delete {name}")
 
 
+@contextmanager
+def _open_fleet(name: str, url: str, token: str | None) -> Iterator[dict[str, WriterClient]]:
+    """Open the writers, and close them without waiting for their last notes."""
+    WRITER_LOG.addFilter(_is_unexpected)
+    fleet = {
+        writer: WriterClient(name, writer, controller=url, token=token) for writer in WRITER_RATES
+    }
+    try:
+        yield fleet
+    finally:
+        for client in fleet.values():
+            with suppress(NotedTimeError):
+                client.close(0.0)
+        WRITER_LOG.removeFilter(_is_unexpected)
+
+
 def _is_unexpected(warning: logging.LogRecord) -> bool:
-    """Hide the exclusion of a writer, which is the demo."""
-    return " is excluded: " not in warning.getMessage()
+    """Hide the exclusion of a writer, which is the demo, and faults that end it with an error."""
+    return EXPECTED_WARNINGS.search(warning.getMessage()) is None
 
 
 def _create(transport: Transport, name: str) -> None:
@@ -101,6 +122,17 @@ def _create(transport: Transport, name: str) -> None:
                 f"there is a stream {name!r} already, which demo-stream did not create: use "
                 "another name"
             )
+        _warn_of_other_demo(transport, name)
+
+
+def _warn_of_other_demo(transport: Transport, name: str) -> None:
+    page = transport.ask(Question("GET", stream_path(name, "writers"), answer=WritersPage))
+    live_rows = [row for row in page.writers if row.state == "live"]
+    if any(page.now - row.noted_at < RECENT_MS for row in live_rows):
+        say(
+            f"The writers of {name} note at this moment. If another demo-stream runs, this one "
+            "takes over its writers, and that one ends."
+        )
 
 
 class Observer:
@@ -110,13 +142,23 @@ class Observer:
         self._transport = transport
         self._question = Question("GET", stream_path(name, "explain"), answer=Explanation)
         self._seen = "", ""
+        self._unanswered_since: float | None = None
 
     def look(self, second: int) -> None:
         """Print the first sentence of the explanation and its reason, if they changed.
 
-        Raises `Unreachable` if no controller answers.
+        Raises `Unreachable` if no controller has answered for `PATIENCE_S`.
         """
-        explanation = self._transport.ask(self._question)
+        asked_at = clock.monotonic()
+        try:
+            explanation = self._transport.ask(self._question)
+        except Unreachable:
+            if self._unanswered_since is None:
+                self._unanswered_since = asked_at
+            if clock.monotonic() - self._unanswered_since >= PATIENCE_S:
+                raise
+            return
+        self._unanswered_since = None
         first, *later_sentences = explanation.sentences
         reason = next(
             (sentence for sentence in later_sentences if REASON_PATTERN.search(sentence)), ""

@@ -43,7 +43,7 @@ from noted_time_cli.terminal.options import (
     duration,
     option,
 )
-from noted_time_cli.terminal.output import Columns, echo, fail, print_table, say
+from noted_time_cli.terminal.output import Columns, echo, echo_json, fail, print_table, say
 
 __all__ = [
     "DEFAULT_URL",
@@ -78,6 +78,7 @@ __all__ = [
     "command",
     "duration",
     "echo",
+    "echo_json",
     "fail",
     "group_command",
     "option",

@@ -82,6 +82,7 @@ class Hop(Struct, frozen=True):
     - `lack`: which writers and rows it lacks, as the end of a sentence.
     - `doubt`: why the requested time is not known, although it is below `complete_to`.
     - `ahead_to`: the time of a stream without the writers that it waits for.
+    - `is_waiting`: whether a stream waits for writers, or for its seal after all have finished.
     """
 
     dataset: Dataset
@@ -92,6 +93,7 @@ class Hop(Struct, frozen=True):
     lack: str = ""
     doubt: str = ""
     ahead_to: int | None = None
+    is_waiting: bool = False
 
 
 Hops = Mapping[Dataset, Hop]
@@ -179,7 +181,8 @@ def _or_least(time: int | None) -> int:
 def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     """Return the first step that lacks `time` although its source has it.
 
-    Without `time`, return the step that is furthest behind its source.
+    Without `time`, return the step that is furthest behind its source, or if none is behind, the
+    stream if it waits.
 
     >>> silver, orders = Dataset("delta:silver"), Dataset("orders")
     >>> hops = {silver: Hop(silver, 5, (HopSource(orders, 5),)), orders: Hop(orders, 9)}
@@ -208,4 +211,6 @@ def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     if time is not None:
         return steps[dataset]
     widest_step = max(steps.values(), key=attrgetter("lag_ms"))
-    return widest_step if widest_step.lag_ms > 1 else None
+    if widest_step.lag_ms > 1:
+        return widest_step
+    return steps[dataset] if steps[dataset].hop.is_waiting else None

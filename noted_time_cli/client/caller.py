@@ -22,7 +22,7 @@ from noted_time.values import UnknownWriter, validate_name
 from noted_time.verdict import SIMILARITY_CUTOFF
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
-from noted_time_cli.terminal.output import Columns, echo, print_table, report_errors, say
+from noted_time_cli.terminal.output import Columns, echo_json, print_table, report_errors, say
 
 MOST_ROWS = 1000
 
@@ -95,7 +95,7 @@ class Caller:
 
     def print_json(self, answer: object) -> bool:
         if self.as_json:
-            echo(format_json(encode(answer), indent=0).decode())
+            echo_json(format_json(encode(answer), indent=0).decode())
         return self.as_json
 
     def print_list(  # noqa: PLR0913 - the differences of lists

@@ -21,6 +21,7 @@ from noted_time_cli.terminal.options import (
     parse_offsets,
 )
 from noted_time_cli.terminal.output import Columns, echo, make_column, print_table
+from reader_client.protocol.questions import ask_writer_counts, have_all_finished
 
 WAITING_COLUMNS: Columns = {
     "writer": "writer",
@@ -122,10 +123,7 @@ def _name_writers_ahead(call: Caller, stream: str) -> None:
 
 def _suggest_seal(call: Caller, stream: str) -> None:
     """Name the command that completes the last window, if all writers have finished."""
-    question = Question("GET", stream_path(stream, "writers"), {"limit": 1}, answer=WritersPage)
-    states = call.ask(question).states
-    member_count = sum(states.values())
-    if member_count and states.get("finished") == member_count:
+    if have_all_finished(call.ask(ask_writer_counts(stream))):
         echo(
             f"All writers have finished. If none follows, `{name_program()} seal {stream}` "
             "completes the last window."

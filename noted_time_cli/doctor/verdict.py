@@ -12,7 +12,7 @@ from rich.text import Text
 
 from noted_time import NotedTimeError, UnexpectedAnswer
 from noted_time.values import pluralize
-from noted_time_cli.terminal.output import create_console, echo, escape_controls
+from noted_time_cli.terminal.output import create_console, echo, echo_json, prepare
 
 FACT_SHOWN = 500
 LOOK_REMEDY = "see what answers there: a controller, or another service or proxy"
@@ -58,11 +58,11 @@ class Report:
             self.found.append(finding)
             if not self.as_json:
                 outcome = (f"{finding.outcome:<13}", OUTCOME_COLOURS[finding.outcome])
+                check = prepare(finding.check)
+                fact = prepare(finding.fact)
                 remedy = ""
                 if finding.remedy:
-                    remedy = f"\n{'':13}→ {escape_controls(finding.remedy)}"
-                check = escape_controls(finding.check)
-                fact = escape_controls(finding.fact)
+                    remedy = f"\n{'':13}→ {prepare(finding.remedy)}"
                 line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
                 create_console().print(line, soft_wrap=True)
 
@@ -98,7 +98,7 @@ class Report:
         count = sum(finding.outcome == "wrong" for finding in self.found)
         answer = {"wrong": count, "verdicts": [asdict(finding) for finding in self.found]}
         if self.as_json:
-            echo(json.dumps(answer, ensure_ascii=False))
+            echo_json(json.dumps(answer, ensure_ascii=False))
         else:
             echo(self._summarize(count))
         return bool(count)

@@ -17,7 +17,7 @@ from noted_time.installation import name_program
 from noted_time.values import format_time
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration
-from noted_time_cli.terminal.output import echo, print_table, say
+from noted_time_cli.terminal.output import echo, echo_json, print_table, say
 from writer_client.sending.clock import unix_ms
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
         say(f"Tokens kept in {hide_password(database)}:")
         rows = [_build_row(record, unix_ms()) for record in tokens.all()]
     if as_json:
-        echo(json.dumps(rows, ensure_ascii=False))
+        echo_json(json.dumps(rows, ensure_ascii=False))
     else:
         print_table({name: name for name in ("id", "state", "made", "rights", "label")}, rows)
 

@@ -78,8 +78,8 @@ def refuse_options(context: typer.Context, why: str, *names: str) -> None:
 
 
 def set_program(text: str) -> str:
-    """Let commands in a help text begin with the program's name."""
-    return text.replace(":  noted-time ", f":  {name_program()} ")
+    """Let the first command in a help text begin with the program's name."""
+    return text.replace(":  noted-time ", f":  {name_program()} ", 1)
 
 
 def set_flags(

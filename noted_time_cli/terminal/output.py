@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import typer
@@ -31,7 +32,6 @@ def make_column(name: str, form: Callable[[Any], object]) -> Callable[[Json], ob
 
 
 UNANSWERED_STATUS = 69  # as of sysexits(3)
-QUOTES_OF_HINT = 2
 
 
 @contextmanager
@@ -83,21 +83,53 @@ def escape_controls(text: str) -> str:
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def shorten_hints(text: str, program: str) -> str:
-    """Leave the program's name in the first hint; later ones call it `noted-time`.
+class HintNames:
+    """Leaves the program's name in the first hint of an output. Later ones call it `noted-time`.
 
-    >>> shorten_hints("`./run noted-time note`; `./run noted-time serve`", "./run noted-time")
-    '`./run noted-time note`; `noted-time serve`'
+    The first one can be pasted, and the later ones are shorter to read.
+
+    >>> names = HintNames("./run noted-time")
+    >>> [names.shorten(f"`./run noted-time {word}`") for word in ("note", "serve")]
+    ['`./run noted-time note`', '`noted-time serve`']
     """
-    start = f"`{program} "
-    beginning, first_start, rest = text.partition(start)
-    return beginning + first_start + rest.replace(start, "`noted-time ")
+
+    def __init__(self, program: str) -> None:
+        self._program_pattern = re.compile(rf"(?<![\w./-]){re.escape(program)}(?= )")
+        self._has_hint = False
+
+    def shorten(self, text: str) -> str:
+        return self._program_pattern.sub(self._choose_name, text)
+
+    def _choose_name(self, match: re.Match[str]) -> str:
+        if self._has_hint:
+            return "noted-time"
+        self._has_hint = True
+        return match[0]
+
+
+_HINT_NAMES = ContextVar[HintNames]("hint names")
+
+
+def begin_output() -> None:
+    """Begin the output of a command, whose first hint has the program's name."""
+    _HINT_NAMES.set(HintNames(name_program()))
+
+
+def prepare(text: str) -> str:
+    """Return a text as commands print it: with short hints, and without control characters."""
+    hint_names = _HINT_NAMES.get(None)
+    if hint_names is not None:
+        text = hint_names.shorten(text)
+    return escape_controls(text)
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    if line.count("`") > QUOTES_OF_HINT:
-        line = shorten_hints(line, name_program())
-    typer.echo(escape_controls(line), err=err)
+    typer.echo(prepare(line), err=err)
+
+
+def echo_json(text: str) -> None:
+    """Print JSON, whose hints are read one by one and keep the program's name."""
+    typer.echo(escape_controls(text))
 
 
 def say(sentence: str) -> None:
@@ -160,7 +192,7 @@ def format_cells(columns: Columns, row: Json) -> Iterator[str]:
         if value is None or value == "":
             yield "-"
         else:
-            yield escape_controls(str(value))
+            yield prepare(str(value))
 
 
 def create_console() -> Console:
@@ -184,4 +216,4 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         fail(f"{question} There is no terminal to ask on: add --yes", status=2)
-    typer.confirm(escape_controls(question), abort=True, err=True)
+    typer.confirm(prepare(question), abort=True, err=True)

@@ -19,7 +19,7 @@ from noted_time_cli.extending import (
     WrittenTimes,
     build_kafka_config,
     duration,
-    echo,
+    echo_json,
     group_command,
     option,
     refuse_options,
@@ -132,7 +132,7 @@ class Judging:
             draw(costs, analysis).savefig(self.picture)
             say(f"Drawn: {self.picture}")
         if self.as_json:
-            echo(json.dumps(asdict(costs)))
+            echo_json(json.dumps(asdict(costs)))
         else:
             print_costs(costs, note, observe)
         if costs.noted is not None and stream_to_judge is not None:

@@ -14,6 +14,7 @@ from noted_time_cli.extending import (
     Names,
     duration,
     echo,
+    echo_json,
     group_command,
     option,
     say,
@@ -46,7 +47,7 @@ def show(
     }
     if as_json:
         of_all = {"complete_to": table_claim.complete_to, "version": table_claim.version}
-        echo(json.dumps({**of_all, "is_foreign": table_claim.is_foreign, "claims": records}))
+        echo_json(json.dumps({**of_all, "is_foreign": table_claim.is_foreign, "claims": records}))
         return
     foreign = "; rows of others are in it, too" if table_claim.is_foreign else ""
     end_of_sentence = f"{format_time(table_claim.complete_to)}{table_claim.describe_lack()}"

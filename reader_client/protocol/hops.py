@@ -19,9 +19,10 @@ from noted_time.progress import ReadOffsets
 from noted_time.values import UNIX_MS, YEAR_MS
 from noted_time.verdict import Requirement, describe_objections
 from reader_client.protocol.datasets import StreamDataset, find_domain, open_dataset
-from reader_client.protocol.questions import ask_completeness
+from reader_client.protocol.questions import ask_completeness, ask_writer_counts, have_all_finished
 
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
+SEAL_STREAM = "if no writer follows, `{program} seal {dataset}` completes the last window"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
 LET_NOTE = "let the writers of the topic note to its stream, or correct the name"
 
@@ -56,21 +57,32 @@ class HopReader:
             later_answer = self._judge(dataset, later_time)
         if answer.sealed and later_answer.is_complete and self.time is not None:
             complete_to = self.time
+        why = "; ".join(describe_objections(later_answer.lacks))
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
+        remedy = EXPLAIN_WRITERS.format(options)
+        is_waiting = _waits_for_writers(later_answer)
+        if later_answer.status == "waiting" and not is_waiting and self._needs_seal(dataset.name):
+            why = f"{why}, and all its writers have finished"
+            remedy = SEAL_STREAM
+            is_waiting = True
         return Hop(
             dataset,
             complete_to,
-            why="; ".join(describe_objections(later_answer.lacks)),
-            remedy=EXPLAIN_WRITERS.format(options),
+            why=why,
+            remedy=remedy,
             lack=f", {answer.writers_clause}" if answer.vouched else "",
             doubt=_find_doubt(later_answer),
             ahead_to=_find_ahead_to(answer),
+            is_waiting=is_waiting,
         )
 
     def _judge(self, stream: Dataset, to: int | None = None) -> Completeness:
         requirement = Requirement(to=to, domain=stream.domain or None)
         answer: Completeness = self.ask(ask_completeness(stream.name, requirement))
         return answer
+
+    def _needs_seal(self, stream: str) -> bool:
+        return have_all_finished(self.ask(ask_writer_counts(stream)))
 
     def _read_reader(self, reader_dataset: StreamDataset) -> Hop:
         dataset = reader_dataset.dataset
@@ -114,6 +126,10 @@ class HopReader:
             "".join(f"; {remark}" for remark in dict.fromkeys(remarks)),
             doubts[0] if doubts else "",
         )
+
+
+def _waits_for_writers(answer: Completeness) -> bool:
+    return any(lack.writer is not None and lack.status == "waiting" for lack in answer.lacks)
 
 
 def _find_ahead_to(answer: Completeness) -> int | None:

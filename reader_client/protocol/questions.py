@@ -13,6 +13,7 @@ from noted_time.answers import (
     Explanation,
     LedgerPage,
     MarksAnswer,
+    WritersPage,
 )
 from noted_time.client import Json, Question, position_to_wire, stream_path
 from noted_time.coding import convert_to_json
@@ -95,6 +96,17 @@ def ask_explanation(
     return Question(
         "GET", stream_path(stream, "explain"), query | _build_query(domain), answer=Explanation
     )
+
+
+def ask_writer_counts(stream: str) -> Question[WritersPage]:
+    """Ask for the number of members in each state, with a single row."""
+    return Question("GET", stream_path(stream, "writers"), {"limit": 1}, answer=WritersPage)
+
+
+def have_all_finished(page: WritersPage) -> bool:
+    """Return whether a stream has members, and all of them have finished."""
+    member_count = sum(page.states.values())
+    return member_count > 0 and page.states.get("finished") == member_count
 
 
 def ask_late_reports(stream: str, domain: str | None) -> Question[LedgerPage]:

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -31,6 +32,8 @@ def leaves(group: TyperGroup, *group_names: str) -> Iterator[tuple[str, TyperCom
             yield " ".join((*group_names, name)), command
 
 
+ROOT = Path(__file__).resolve().parents[2]
+TOP_NAMES = cast("TyperGroup", get_command(app)).commands.keys()
 COMMANDS = dict(leaves(cast("TyperGroup", get_command(app))))
 
 
@@ -77,6 +80,34 @@ def test_help_has_one_heading_for_questions_of_completeness() -> None:
         "explain",
         "why",
     ]
+
+
+def list_panels(pattern: str, text: str) -> list[tuple[str, list[str]]]:
+    """List the headings of a text, each with the names of commands that follow it."""
+    panels: list[tuple[str, list[str]]] = []
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        heading, name = match.groups()
+        if heading is not None:
+            panels.append((heading, []))
+        elif panels and name in TOP_NAMES and name not in panels[-1][1]:
+            panels[-1][1].append(name)
+    return [(heading, names) for heading, names in panels if names]
+
+
+def test_page_lists_the_commands_as_help_does() -> None:
+    """It has the same headings in the same order, and the same sentences on completeness."""
+    page = (ROOT / "docs/reference/command-line.md").read_text()
+    help_text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    first_cells = "\n".join(re.findall(r"(?m)^\|[^|]*\|", page.partition("\n## Who holds")[0]))
+    panels = list_panels("^╭─ (.+?) ─+╮$|^│ ([a-z-]+) ", help_text)
+    missing_sentences = []
+    for name in dict(panels)["Is it complete?"]:
+        summary = (COMMANDS[name].help or "").partition(".\n")[0]
+        if f"| {' '.join(summary.split())}" not in page:
+            missing_sentences.append(name)
+
+    assert list_panels(r"^\| ([A-Z][^|`]*) \|$|`([a-z-]+)", first_cells) == panels
+    assert missing_sentences == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

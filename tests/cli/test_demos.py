@@ -59,17 +59,19 @@ def name() -> str:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
     """Let seconds pass at once; calls planned for a second run before it."""
     planned_acts: dict[int, Callable[[], Any]] = {}
-    seconds = iter(range(10_000))
+    passed_seconds: list[int] = []
 
     def sleep(_: float) -> None:
-        act = planned_acts.get(next(seconds))
+        second = len(passed_seconds)
+        passed_seconds.append(second)
+        act = planned_acts.get(second)
         if act is not None:
             act()
 
-    def stand_still() -> float:
-        return 0.0
+    def monotonic() -> float:
+        return float(len(passed_seconds))
 
-    clock = SimpleNamespace(time=time.time, monotonic=stand_still, sleep=sleep)
+    clock = SimpleNamespace(time=time.time, monotonic=monotonic, sleep=sleep)
     monkeypatch.setattr(demos, "clock", clock)
     return planned_acts
 
@@ -100,6 +102,47 @@ def test_demo_ends_with_69_when_no_controller_answers(
 
     assert result.status == 69
     assert f"no answer from {served.url}/v1/streams/{name}/explain" in result.err
+
+
+def test_demo_ends_soon_with_the_cause_alone(
+    run: Commands,
+    served: Served,
+    name: str,
+    pauses: dict[int, Callable[[], Any]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its writers do not wait for the controller, and do not warn of it."""
+    pauses[4] = served.stop
+    began = time.monotonic()
+    result = run("demo-stream", name)
+    ended = time.monotonic()
+    served.start()
+
+    assert (result.status, caplog.messages) == (69, [])
+    assert "no answer from" in result.err.splitlines()[-1]
+    assert ended - began < 10  # the time that one writer waits for a flush
+
+
+def test_demo_survives_a_restart_of_its_controller(
+    run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
+) -> None:
+    """Its writers keep their notes meanwhile."""
+    pauses[4] = served.stop
+    pauses[7] = served.start
+    result = run("demo-stream", name, "--for", "20s")
+
+    assert (result.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
+
+
+def test_second_demo_says_that_it_takes_over(run: Commands, served: Served, name: str) -> None:
+    """A demo that has ended is continued without this sentence."""
+    run("demo-stream", name, "--for", "1s")
+    second_result = run("demo-stream", name, "--for", "1s")
+    served.post(name, {"writer": "berlin", "position": {}})
+    third_result = run("demo-stream", name, "--for", "1s")
+
+    sentence = f"The writers of {name} note at this moment."
+    assert (sentence in second_result.err, sentence in third_result.err) == (False, True)
 
 
 def test_ctrl_c_ends_the_demo_stream_cleanly(

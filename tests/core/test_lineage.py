@@ -71,6 +71,19 @@ def test_the_least_complete_source_is_followed() -> None:
     assert read_datasets == [a, b, orders]
 
 
+def test_a_stream_that_waits_holds_back_what_is_not_behind() -> None:
+    """It holds back a table that has all its rows, but not one that lags more."""
+    gold = Dataset("delta:gold")
+    orders = Dataset("orders")
+    waiting_hop = Hop(orders, 9, why="it waits for lima", is_waiting=True)
+    gold_hops = {time: Hop(gold, time, (HopSource(orders, time),)) for time in (7, 9)}
+    culprits = {}
+    for time, gold_hop in gold_hops.items():
+        culprits[time] = Why(gold, None, {gold: gold_hop, orders: waiting_hop}).culprit
+
+    assert culprits == {7: gold_hops[7], 9: waiting_hop}
+
+
 def test_circle_is_named_and_ends_the_walk() -> None:
     """All sources of the culprit may be in the circle."""
     a = Dataset("delta:a")

@@ -347,6 +347,16 @@ def test_help_names_every_command_and_suite(run: ModuleType, root: Path, tmp_pat
     assert [word for word in (*commands, suites.format_suites()) if word not in help_text] == []
 
 
+def test_help_separates_suites_from_their_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may be of any length."""
+    long_suite = suites.Suite("--a-suite-with-a-long-name", "its tests")
+    monkeypatch.setattr(suites, "SUITES", (*suites.SUITES, long_suite))
+    lines = suites.format_suites().splitlines()
+
+    columns = [re.split(" {2,}", line.strip()) for line in lines]
+    assert columns == [[suite.option, suite.what] for suite in suites.SUITES]
+
+
 def test_contributing_has_the_table_of_suites(root: Path) -> None:
     """It is printed by `suites.table()`; a build calls them from there, too."""
     assert suites.table() in (root / "CONTRIBUTING.md").read_text()

@@ -107,7 +107,8 @@ def chosen_suites(arguments: list[str]) -> list[Suite]:
 
 def format_suites() -> str:
     """Return the suites as `./run --help` shows them."""
-    return "\n".join(f"           {suite.option:<13}{suite.what}" for suite in SUITES)
+    width = max(len(suite.option) for suite in SUITES)
+    return "\n".join(f"{'':11}{suite.option:<{width}}  {suite.what}" for suite in SUITES)
 
 
 def table() -> str:
