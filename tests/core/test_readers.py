@@ -60,12 +60,14 @@ def test_next_segments_read_all_predecessors_first(
 ) -> None:
     """Row by row to the last cut; no successor is begun before the ends of its predecessors.
 
-    A cut from before its scale event was known may have a predecessor below its end.
+    A cut from before its scale event was known may have a predecessor below its end. It may also
+    have a segment without a row.
     """
     world = make_world(settings, history)
     succession = world.stream.succession
     marks = MarkHistory(world.marks(DOMAINS[0]))
-    ends = dict(succession.normalise(marks.last.cut.offsets)) if marks.last else {}
+    cut = succession.normalise(marks.last.cut.offsets) if marks.last else {}
+    ends = {segment: end for segment, end in cut.items() if end}
     position: dict[int, int] = {}
     for segment_read in reading:
         if segment_read in ends and not succession.unread_before(segment_read, {}):
