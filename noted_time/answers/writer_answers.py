@@ -26,7 +26,9 @@ from noted_time.values import (
     Waiting,
 )
 
-HintKind = OpenEnum["taken_over", "fenced", "too_far_ahead", "seconds", "no_position", "late"]
+HintKind = OpenEnum[
+    "taken_over", "fenced", "too_far_ahead", "ahead_of_clock", "seconds", "no_position", "late"
+]
 
 
 class Hint(Struct, frozen=True):
@@ -35,6 +37,7 @@ class Hint(Struct, frozen=True):
     - `taken_over`: its name was taken over at least three times in the last minute.
     - `fenced`: two processes noted under its name within the hour.
     - `too_far_ahead`: its last notes with a time were refused within the hour.
+    - `ahead_of_clock`: it noted a time more than 5 s ahead of the controller's clock.
     - `seconds`: its time is probably in seconds.
     - `no_position`: it noted times but no position, unlike other writers.
     - `late`: it wrote rows below the watermark within the last ten minutes.

@@ -26,6 +26,9 @@ FIRST_MONDAY_MS = 4 * DAY_MS
 LEAST_UNIX_MS = 10**11
 """March 1973 in Unix ms. A current time in seconds is below it."""
 
+LEAST_LEAD_MS = 5000
+"""A time is ahead of the clock from here on. Clocks set by NTP differ by less."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -81,6 +84,25 @@ def format_gap(earlier_time: int, later_time: int) -> str:
 
 def format_month(unix_ms: int) -> str:
     return f"{EPOCH + timedelta(milliseconds=unix_ms):%B %Y}"
+
+
+def is_ahead_of_clock(time: int, now: int) -> bool:
+    """Return whether a time is ahead of the clock. Times that are not near it are of another clock.
+
+    >>> noon = 1_357_041_600_000
+    >>> [is_ahead_of_clock(time, noon) for time in (noon + 5000, noon + 5001, noon * 2, 42)]
+    [False, True, False, False]
+    """
+    return time in UNIX_MS and LEAST_LEAD_MS < time - now < YEAR_MS
+
+
+def describe_lead(time: int, now: int) -> str:
+    """Return how far a noted time is ahead of the clock.
+
+    >>> describe_lead(1_357_041_900_000, 1_357_041_600_000)
+    'noted 2013-01-01T12:05:00Z, 5m ahead'
+    """
+    return f"noted {format_time(time)}, {format_seconds(time - now)} ahead"
 
 
 def look_like_seconds(time: int) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from noted_time.answers import Explanation, WritersPage
+from noted_time.answers import Explanation
 from noted_time.client import Json, Question, stream_path
 from noted_time.installation import name_program
 from noted_time.values import format_seconds, format_time
-from noted_time_cli.client.ahead import describe_leads, is_ahead
-from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
+from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     DomainOption,
@@ -77,8 +76,6 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     if call.print_json(explanation):
         return
     _print(explanation)
-    if _is_ahead(explanation):
-        _name_writers_ahead(call, stream)
     if explanation["condition"] == "quiet" and explanation["lower"] is not None:
         _suggest_seal(call, stream)
 
@@ -100,25 +97,6 @@ def _print(explanation: Json) -> None:
         print_table(SEGMENT_COLUMNS, reader["waiting_for"])
     if waiting := _list_waiting(explanation):
         print_table(WAITING_COLUMNS, waiting)
-
-
-def _is_ahead(explanation: Json) -> bool:
-    """Return whether the watermark or a writer above it is ahead of the controller's clock."""
-    times = [explanation["lower"], explanation["next_lower"]]
-    if explanation["overtaking"]:
-        times.append(explanation["overtaking"]["time"])
-    now = explanation["now"]
-    return any(time is not None and is_ahead(time, now) for time in times)
-
-
-def _name_writers_ahead(call: Caller, stream: str) -> None:
-    question = Question(
-        "GET", stream_path(stream, "writers"), {"limit": MOST_ROWS}, answer=WritersPage
-    )
-    page = call.ask_json(question)
-    sentence = describe_leads(page["writers"], page["now"])
-    if sentence:
-        echo(sentence)
 
 
 def _suggest_seal(call: Caller, stream: str) -> None:

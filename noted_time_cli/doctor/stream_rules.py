@@ -13,20 +13,22 @@ from noted_time.values import (
     HOUR_MS,
     UNIX_MS,
     LogFact,
+    describe_lead,
     format_duration,
     format_seconds,
     format_time,
+    is_ahead_of_clock,
     join_names,
 )
 from noted_time.verdict.words import EXPECTS_NO_WRITERS, suggest_expecting
 from noted_time.wording import describe_fact
-from noted_time_cli.client.ahead import describe_lead
 from noted_time_cli.doctor.verdict import Finding, judge
 
 SHORT_MS = 5000  # a shorter timeout excludes a writer during a restart or a pause of its runtime
 
 TROUBLE_PAGE = "page 'Symptoms and remedies'"
 SILENT_STATES = frozenset(("missing", "silent"))
+AHEAD_OF_CLOCK = "ahead of the controller's clock"
 # `{}` stands for the stream.
 FAULT_REMEDIES = {
     "never came": "start it, or end it: {program} note {} WRITER --join --state finished",
@@ -37,7 +39,7 @@ FAULT_REMEDIES = {
         "note each, or WriterClient(domains=…); {program} stream show {}"
     ),
     "holding back for longer than its timeout": "see why its times are old; {program} explain {}",
-    "ahead of the controller's clock": (
+    AHEAD_OF_CLOCK: (
         "correct its clock or its event times, or what it writes below its time is late"
     ),
     "too_far_ahead": "correct its clock, its event times or their unit: its notes are refused",
@@ -138,8 +140,11 @@ class WriterFault(NamedTuple):
 def find_faults(facts: ExaminedStream) -> Iterator[WriterFault]:
     """Yield the faults of writers: by their rows first, then by the hints of `explain`."""
     stream, page, explanations = facts
+    writers_ahead = set[str]()
     for row in page["writers"]:
         for fault, detail in find_writer_faults(row, stream, page["now"]):
+            if fault == AHEAD_OF_CLOCK:
+                writers_ahead.add(row["writer"])
             remedy = FAULT_REMEDIES[fault].format(stream["name"], program=name_program())
             writer = f"{row['writer']} ({detail})" if detail else row["writer"]
             yield WriterFault(writer, fault, remedy)
@@ -154,6 +159,10 @@ def find_faults(facts: ExaminedStream) -> Iterator[WriterFault]:
         fault = hint["hint"]
         if fault == "no_position" and has_no_positions:
             continue
+        if fault == "ahead_of_clock":
+            if hint["writer"] in writers_ahead:
+                continue
+            fault = AHEAD_OF_CLOCK
         if fault == "late" and hint["writer"] in observers:
             fault = "late records"
         if fault not in FAULT_REMEDIES:
@@ -173,11 +182,25 @@ def is_mostly_without_positions(rows: Collection[Json]) -> bool:
     return 2 * len(bare_rows) > len(live_rows)
 
 
+def find_lead(row: Json, now: int) -> str:
+    """Return how far the latest time of a writer is ahead of the clock, or `""`.
+
+    >>> find_lead({"state": "live", "times": {"default": 1357041900000}}, 1357041600000)
+    'noted 2013-01-01T12:05:00Z, 5m ahead'
+    """
+    if row["state"] not in {"live", "idle"} or not row["times"]:
+        return ""
+    latest_time = max(row["times"].values())
+    if not is_ahead_of_clock(latest_time, now):
+        return ""
+    return describe_lead(latest_time, now)
+
+
 def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     """Yield the faults of a writer: keys of `FAULT_REMEDIES`, and their details."""
-    lead = describe_lead(row, now)
+    lead = find_lead(row, now)
     if lead and stream["max_time_ahead_ms"] is not None:
-        yield "ahead of the controller's clock", lead
+        yield AHEAD_OF_CLOCK, lead
     timeout_ms = row["timeout_ms"] or stream["writer_timeout_ms"]
     holding_back_began_at = row["holding_back_began_at"]
     domains = stream["domains"] if row["domains"] is None else row["domains"]

@@ -66,17 +66,31 @@ def test_ledger_finds_the_comment_of_an_old_removal(
 
 
 def test_writer_ahead_of_the_clock_is_named(run: Console, stream: str) -> None:
-    """Its note was accepted. The other writer has a right clock, so its notes are late."""
+    """Its note was accepted. The other writer holds the watermark."""
     now = unix_ms()
-    run.note(stream, UA=now + 600_000)
-    run.note(stream, DL=now - 1000)
+    run.note(stream, DL=now - 1000, UA=now + 600_000)
     explanation = run("explain", stream)
     report = run("doctor", stream)
 
-    fault = r"head of the controller's clock: UA \(noted 20\S+Z, 9m \d+s ahead\)"
-    assert re.search(rf"^A{fault}\. What they write below", explanation.out, re.MULTILINE)
-    assert re.search(rf"\ba{fault} .*correct its clock", " ".join(report.out.split()))
+    lead = r"noted 20\S+Z, 9m \d+s ahead"
+    sentence = rf"^UA {lead} of the controller's clock: its later rows below this time are late\."
+    fault = rf"\bahead of the controller's clock: UA \({lead}\) .*correct its clock"
+    assert re.search(sentence, explanation.out, re.MULTILINE)
+    assert re.search(fault, " ".join(report.out.split()))
     assert report.status == 1
+
+
+def test_writers_of_a_healthy_stream_are_not_ahead(run: Console, stream: str) -> None:
+    """Without a bound, the times of a stream are not compared with the controller's clock."""
+    now = unix_ms()
+    run.note(stream, DL=now - 1000, UA=now)
+    healthy = run("explain", stream)
+    run.served.call("PUT", f"/{stream}", {"max_time_ahead_ms": None})
+    run.note(stream, UA=now + 600_000)
+    unbound = run("explain", stream)
+
+    assert (healthy.status, unbound.status) == (0, 0)
+    assert "controller's clock" not in healthy.out + unbound.out
 
 
 def test_wait_continues_while_the_controller_is_away(run: Console) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import nlargest
 from itertools import chain, islice
+from operator import attrgetter
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.view import View
 from noted_time.answers import Hint
 from noted_time.reading import sum_by_writer
-from noted_time.rules import Member
+from noted_time.rules import Member, Track
 from noted_time.values import (
     LateReport,
     describe_doubt,
+    describe_lead,
     format_gap,
     format_seconds,
+    is_ahead_of_clock,
     look_like_seconds,
     pluralize,
 )
@@ -24,6 +28,11 @@ MEMBERS_EXAMINED = 10_000  # examining them takes 2 ms
 HINTS_SHOWN = 10
 
 LATELY_MS = 10 * 60_000
+
+AHEAD_OF_CLOCK = (
+    "of the controller's clock: its later rows below this time are late. Correct its clock or its "
+    "event times."
+)
 
 NO_POSITION = "never noted a position, so no cut covers its rows."
 
@@ -44,7 +53,8 @@ def find_hints(view: View) -> list[Hint]:
     )
     late = _find_late_writers(stream, domain, now)
     doubts = _find_doubts(stream, domain)
-    return list(islice(chain(fight_hints, fenced_hints, refused_hints, late, doubts), HINTS_SHOWN))
+    hints = chain(fight_hints, fenced_hints, refused_hints, late, _find_ahead(view), doubts)
+    return list(islice(hints, HINTS_SHOWN))
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
@@ -72,6 +82,29 @@ def _describe_late_rows(report: LateReport, span: str, member: Member | None) ->
     if member is None or member.exclusion:
         return f"{detail}."
     return f"{detail}: wrong clock or zone? Sent twice?"
+
+
+def _find_ahead(view: View) -> Iterator[Hint]:
+    """Find live and idle writers that are ahead of the clock, the furthest first.
+
+    The first that noted the highest time is always examined, however many members there are.
+    """
+    now = view.now.wall
+    running = view.running
+    if not view.stream.settings.are_unix_ms or not is_ahead_of_clock(running.highest, now):
+        return
+    tracks = list(islice(running.tracks(), MEMBERS_EXAMINED))
+    domains = view.stream.aggregator.domains
+    leader = domains.members.get(running.leader or "")
+    if leader is not None:
+        tracks.append(leader.track(domains.numbers[view.domain]))
+    tracks_ahead: dict[str, Track] = {}
+    for track in tracks:
+        if not track.member.has_left and is_ahead_of_clock(track.time, now):
+            tracks_ahead[track.member.writer] = track
+    for track in nlargest(HINTS_SHOWN, tracks_ahead.values(), key=attrgetter("time")):
+        lead = describe_lead(track.time, now)
+        yield Hint(track.member.writer, "ahead_of_clock", f"{lead} {AHEAD_OF_CLOCK}")
 
 
 def _find_doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
