@@ -25,8 +25,8 @@ stream at first. In `tokens.txt` it asks for tokens. Calls of the API have the f
 
 A part is one of `PLACES`, a section by its name, a `field`, `button` or `chart` by its name, a row
 of a table by its number or a text in it (`Writers/lima`), a cell of its column (`Writers/1/Noted`),
-or all rows (`Writers/*`). `@10:00` is a time of 2013-01-01 in Unix ms, and `@now` the present less
-a second.
+or all rows (`Writers/*`). `@10:00` is a time of 2013-01-01 in Unix ms, `@now` the present less a
+second, and `@later` nearly half an hour after it.
 """
 
 import json
@@ -63,9 +63,12 @@ PLACES = {
     "condition": ".head .pill >> nth=0",
     "alarm": ".pill.bad >> nth=0",
     "watermark": ".why .big time",
+    "last reason": ".why .said > p >> nth=-1",
     "controls": f"button:is({', '.join(f'[data-act={each}]' for each in CONTROLS)})",
 }
 """Parts of the page, and their selectors."""
+
+LATER_MS = 1_799_000
 
 MOST_TABS = 80
 FOCUSED_NAME = (
@@ -200,7 +203,8 @@ def make_pattern(text: str) -> re.Pattern[str]:
 
 def read_act(act: str) -> str:
     """Return an act in one line, with its times as numbers."""
-    line = " ".join(act.split()).replace("@now", str(wall_ms() - 1000))
+    now = wall_ms() - 1000
+    line = " ".join(act.split()).replace("@now", str(now)).replace("@later", str(now + LATER_MS))
     return re.sub(r"@(\d[\d:.TZ-]*)", lambda match: str(read_time(match[1])), line)
 
 

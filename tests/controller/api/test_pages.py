@@ -18,6 +18,7 @@ from controller.api.gate.access import find_need
 from controller.api.pages import assets as pages
 from controller.api.pages import calls
 from controller.service.controller import Controller
+from noted_time.values import LEAST_LEAD_MS
 from tests.support.http import Caller, problem
 from tests.support.processes import run_python
 from tools.trials.memory_store import MemoryStore
@@ -175,6 +176,13 @@ async def test_page_links_only_files_of_its_version(call: Caller) -> None:
         other_path = path.replace(pages.ASSETS_VERSION, "0123456789abcdef")
         assert (await call.get(other_path)).status_code == 404
         assert str(find_need("GET", other_path)) == "nothing"
+
+
+def test_page_has_the_lead_that_hints_have() -> None:
+    """A watermark and a writer are ahead of the clock from the same lead on."""
+    values = pages.DASHBOARD_FILES["values.js"].decode()
+
+    assert f"const LEAST_LEAD = {LEAST_LEAD_MS};" in values
 
 
 def test_files_of_page_are_small() -> None:

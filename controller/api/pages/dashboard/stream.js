@@ -9,7 +9,7 @@ import {
 } from "./parts.js";
 import { address, chosen, domain, mayAdminister, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
-import { counted, inWords, isLag, isUnix, lasting, listed, many, shownPosition } from "./values.js";
+import { counted, inWords, isLag, isUnix, lasting, LEAST_LEAD, listed, many, shownPosition } from "./values.js";
 
 export function streamView(data) {
   const scale = scaleOf(data);
@@ -61,13 +61,17 @@ function whySection(data) {
   const paragraphs = (lines) => lines.map((line) => h("p", said(line)));
   return section("Why", null, h("div.why",
     h("div", h("div.soft", term("Watermark")), h("div.big", whenInZone(lower)),
-      h("div.soft.n", isLag(lag) ? `${lasting(lag)} behind the clock` : ""),
+      h("div.soft.n", isLag(lag) ? clockText(lag, data.stream) : ""),
       vouched && h("div.soft.n", vouchedText(vouched))),
     h("div.said", paragraphs([...sentences.slice(0, 2), ...rest.filter(isHint)]),
       isOver(data) && h("p", ALL_FINISHED),
       dryRun && h("p", "What if without ", h("strong", listed(chosen.picked)), "? ", said(sentences.at(-1))),
       folded.length > 0 && h("details", { "data-key": "more" }, h("summary", "More"), paragraphs(folded)))));
 }
+
+/** Return how far the watermark is behind the clock or, if its times are of this clock, ahead of it. */
+const clockText = (lag, { max_time_ahead_ms: bound }) =>
+  bound != null && -lag > LEAST_LEAD ? `${lasting(-lag)} ahead of the clock` : `${lasting(lag)} behind the clock`;
 
 /** Return how many writers vouch for the lower. */
 const vouchedText = ({ count, expected, expected_vouching: vouching }) =>

@@ -69,6 +69,7 @@ export function lasting(ms, parts = 2) {
   return counts.slice(first, first + parts).filter(Boolean).join(" ") || "0s";
 }
 
+export const LEAST_LEAD = 5000; // LEAST_LEAD_MS of noted_time
 const YEAR = 365 * UNITS.d;
 /** Return whether a lag says something. One of a year or more comes from a replay of old events. */
 export const isLag = (ms) => ms != null && ms < YEAR;
